@@ -1,0 +1,158 @@
+//! `cargo xtask bench scheduler`: runs the benchmark program once per case and size.
+//!
+//! Decided here: a process of its own for each measurement, so that one does not inherit the memory of another, and
+//! that the JSON lines go to stdout untouched while everything said about them goes to stderr. What the numbers are
+//! held against is in `report`; how cases and sizes are written is in `selection`.
+
+mod report;
+mod selection;
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+use crate::{asks_for_help, child};
+
+const HELP: &str = "\
+Benchmarks of the scheduler, one JSON line per case and size.
+
+usage: cargo xtask bench scheduler [OPTIONS]
+
+options:
+  --case CASES    a letter, a range or a list: a, a..h, a,c,f (default a..h)
+  --n N[,N...]    sizes (default 10000); 1_000_000 may be written so
+  --no-history    keep no history
+  --no-plan       record no plan
+  --check         afterwards a table against the budgets, on stderr; the exit code stays 0
+";
+
+/// What was asked for.
+#[derive(Debug, PartialEq, Eq)]
+struct Request {
+    cases: Vec<char>,
+    sizes: Vec<u64>,
+    /// Flags handed to the benchmark program as they are.
+    flags: Vec<String>,
+    check: bool,
+}
+
+/// Runs the benchmarks that the arguments name.
+pub(crate) fn run(arguments: &[String]) -> Result<bool> {
+    if asks_for_help(arguments) {
+        print!("{HELP}");
+        return Ok(true);
+    }
+    let request = match arguments.split_first() {
+        Some((subject, options)) if subject == "scheduler" => parse(options)?,
+        Some((subject, _)) => bail!("unknown benchmark `{subject}`, hint: `scheduler` is the one there is"),
+        None => bail!("no benchmark named, hint: cargo xtask bench scheduler"),
+    };
+    let program = build()?;
+    let mut measurements = Vec::new();
+    for &case in &request.cases {
+        for &size in &request.sizes {
+            let line = measure(&program, case, size, &request.flags)?;
+            writeln!(std::io::stdout(), "{line}").context("could not write the measurement")?;
+            if request.check {
+                measurements.push(report::Measurement::read(case, size, &line)?);
+            }
+        }
+    }
+    if request.check {
+        let history = !request.flags.iter().any(|flag| flag == "--no-history");
+        eprint!("{}", report::table(&measurements, history));
+    }
+    Ok(true)
+}
+
+fn parse(options: &[String]) -> Result<Request> {
+    let mut request =
+        Request { cases: selection::cases("a..h")?, sizes: vec![10_000], flags: Vec::new(), check: false };
+    let mut options = options.iter();
+    while let Some(option) = options.next() {
+        let mut value = |example| {
+            options.next().with_context(|| format!("`{option}` needs a value, hint: `{option} {example}`"))
+        };
+        match option.as_str() {
+            "--case" => request.cases = selection::cases(value("a..h")?)?,
+            "--n" => request.sizes = selection::sizes(value("10000")?)?,
+            "--no-history" | "--no-plan" => request.flags.push(option.clone()),
+            "--check" => request.check = true,
+            unknown => bail!(
+                "unknown option `{unknown}`, hint: one of `--case`, `--n`, `--no-history`, `--no-plan`, `--check`"
+            ),
+        }
+    }
+    Ok(request)
+}
+
+/// Builds the benchmark program once and says where it is.
+fn build() -> Result<PathBuf> {
+    let arguments = ["build", "--release", "--locked", "-p", "kilter-bench"];
+    if !child::succeeds(child::cargo(&arguments).current_dir(child::root()))? {
+        bail!("`{}` failed", child::shown(&arguments));
+    }
+    // Cargo's own answer honours CARGO_TARGET_DIR and the configuration files alike.
+    let metadata = child::metadata()?;
+    let target =
+        metadata["target_directory"].as_str().context("`cargo metadata` names no target directory")?;
+    Ok(PathBuf::from(target).join("release/bench-scheduler"))
+}
+
+/// One measurement in a process of its own: the line that it printed.
+fn measure(program: &PathBuf, case: char, size: u64, flags: &[String]) -> Result<String> {
+    let what = format!("bench-scheduler --case {case} --n {size}");
+    let output = Command::new(program)
+        .args(["--case", &case.to_string(), "--n", &size.to_string()])
+        .args(flags)
+        .stderr(Stdio::inherit())
+        .output()
+        .with_context(|| format!("could not start `{what}` at {}", program.display()))?;
+    if !output.status.success() {
+        bail!("`{what}` failed ({})", output.status);
+    }
+    let text =
+        String::from_utf8(output.stdout).with_context(|| format!("`{what}` printed bytes, not text"))?;
+    match text.lines().collect::<Vec<_>>().as_slice() {
+        [line] => Ok((*line).to_owned()),
+        lines => bail!("`{what}` printed {} lines, not one JSON line", lines.len()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> Result<Request> {
+        parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn everything_has_a_default() {
+        let request = parsed("").unwrap();
+        assert_eq!(request.cases, ('a'..='h').collect::<Vec<_>>());
+        assert_eq!((request.sizes, request.check), (vec![10_000], false));
+    }
+
+    #[test]
+    fn options_are_read_and_flags_passed_on() {
+        let request = parsed("--case b --n 10,100 --no-history --check --no-plan").unwrap();
+        assert_eq!(
+            request,
+            Request {
+                cases: vec!['b'],
+                sizes: vec![10, 100],
+                flags: vec!["--no-history".to_owned(), "--no-plan".to_owned()],
+                check: true
+            }
+        );
+    }
+
+    #[test]
+    fn mistakes_name_the_option() {
+        assert_eq!(parsed("--n").unwrap_err().to_string(), "`--n` needs a value, hint: `--n 10000`");
+        assert!(parsed("--cases a").unwrap_err().to_string().contains("`--cases`"));
+    }
+}

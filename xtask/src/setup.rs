@@ -1,0 +1,99 @@
+//! What the tests need on this machine, and how to get it.
+//!
+//! Decided here: the list of requirements. A requirement is a program to probe and the command that installs it;
+//! an issue that needs another program (`ip`, `etcd`, …) adds one entry. What is missing is installed when we may,
+//! and named exactly when we may not.
+
+use std::process::{Command, Stdio};
+
+use anyhow::{Result, bail};
+
+/// One thing that must be present.
+struct Requirement {
+    /// What it is, for messages.
+    what: &'static str,
+    /// A harmless command that succeeds when it is there.
+    probe: &'static [&'static str],
+    /// The command that installs it.
+    install: &'static [&'static str],
+}
+
+const REQUIREMENTS: &[Requirement] = &[
+    Requirement {
+        what: "rustfmt",
+        probe: &["cargo", "fmt", "--version"],
+        install: &["rustup", "component", "add", "rustfmt"],
+    },
+    Requirement {
+        what: "clippy",
+        probe: &["cargo", "clippy", "--version"],
+        install: &["rustup", "component", "add", "clippy"],
+    },
+];
+
+/// Makes sure that everything the tests need is there.
+pub(crate) fn ensure() -> Result<()> {
+    ensure_all(REQUIREMENTS)
+}
+
+/// Installs what is missing; the error lists everything that still is, with the command for each.
+fn ensure_all(requirements: &[Requirement]) -> Result<()> {
+    let mut missing = Vec::new();
+    for requirement in requirements {
+        if quietly(requirement.probe) {
+            println!("{} is there", requirement.what);
+            continue;
+        }
+        let install = requirement.install.join(" ");
+        println!("{} is missing: {install}", requirement.what);
+        let _ = crate::child::succeeds(&mut command(requirement.install));
+        if !quietly(requirement.probe) {
+            missing.push(format!(
+                "`{}` is missing and could not be installed, hint: {install}",
+                requirement.what
+            ));
+        }
+    }
+    if !missing.is_empty() {
+        bail!("{}", missing.join("\n       "));
+    }
+    Ok(())
+}
+
+/// Whether a command succeeds, without showing its output.
+fn quietly(words: &[&str]) -> bool {
+    command(words).stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+}
+
+fn command(words: &[&str]) -> Command {
+    match words.split_first() {
+        Some((&"cargo", arguments)) => crate::child::cargo(arguments),
+        Some((program, arguments)) => {
+            let mut command = Command::new(program);
+            command.args(arguments);
+            command
+        }
+        None => Command::new(""),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_there_is_not_installed() {
+        let present = Requirement { what: "true", probe: &["true"], install: &["kilter-must-not-run-this"] };
+        assert!(ensure_all(&[present]).is_ok());
+    }
+
+    #[test]
+    fn everything_missing_is_named_with_its_command() {
+        let missing = |what| Requirement { what, probe: &["false"], install: &["false", "please"] };
+        let error = ensure_all(&[missing("one"), missing("two")]).unwrap_err().to_string();
+        assert!(
+            error.contains("`one`") && error.contains("`two`") && error.contains("false please"),
+            "{error}"
+        );
+    }
+}

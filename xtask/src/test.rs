@@ -1,0 +1,242 @@
+//! `cargo xtask test`: the one door.
+//!
+//! Decided here: which steps there are, their order, and that the first failure ends the run. The steps:
+//!
+//! 1. set-up of what is missing;
+//! 2. format;
+//! 3. lints, warnings denied;
+//! 4. every test of the workspace, documentation examples among them;
+//! 5. tidy;
+//! 6. a short seeded run of random histories.
+//!
+//! The last line is always `N passed, M failed`: the tests of step 4, and each other step as one.
+
+use std::io::{BufRead, BufReader, Write};
+use std::ops::AddAssign;
+use std::process::Stdio;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+
+use crate::{asks_for_help, child, setup, simulate, tidy};
+
+const HELP: &str = "\
+The one door: set-up, format, lints, all tests, tidy, a short seeded run.
+
+usage: cargo xtask test [FILTER...] [-- TEST-FLAGS...]
+
+With a FILTER only the tests whose name contains it are run, and nothing else.
+TEST-FLAGS go to the test programs: `cargo xtask test retry -- --nocapture`.
+CI=true or NO_COLOR=1 turns colours off. The last line is `N passed, M failed`.
+";
+
+/// Histories in the seeded run.
+const HISTORIES: &str = "20000";
+
+const CARGO_TEST: [&str; 4] = ["test", "--workspace", "--locked", "--no-fail-fast"];
+
+/// How many checks held and how many did not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Tally {
+    passed: u64,
+    failed: u64,
+}
+
+impl Tally {
+    fn of(success: bool) -> Self {
+        Self { passed: success.into(), failed: (!success).into() }
+    }
+}
+
+impl AddAssign for Tally {
+    fn add_assign(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+    }
+}
+
+/// What a step runs.
+enum Work {
+    Setup,
+    Cargo(Vec<String>),
+    CargoTest(Vec<String>),
+    Tidy,
+}
+
+struct Step {
+    title: &'static str,
+    work: Work,
+}
+
+impl Step {
+    /// The command that repeats this step alone.
+    fn again(&self) -> String {
+        match &self.work {
+            Work::Setup => "cargo xtask test".to_owned(),
+            Work::Cargo(arguments) | Work::CargoTest(arguments) => child::shown(arguments),
+            Work::Tidy => "cargo xtask tidy".to_owned(),
+        }
+    }
+
+    fn perform(&self) -> Result<Tally> {
+        match &self.work {
+            Work::Setup => setup::ensure().map(|()| Tally::of(true)),
+            Work::Cargo(arguments) => {
+                child::succeeds(child::cargo(arguments).current_dir(child::root())).map(Tally::of)
+            }
+            Work::CargoTest(arguments) => cargo_test(arguments),
+            Work::Tidy => tidy::run(&[]).map(Tally::of),
+        }
+    }
+}
+
+/// Runs the steps that the arguments ask for.
+pub(crate) fn run(arguments: &[String]) -> Result<bool> {
+    if asks_for_help(arguments) {
+        print!("{HELP}");
+        return Ok(true);
+    }
+    let steps = if arguments.is_empty() { all_steps() } else { vec![filtered_step(arguments)?] };
+    let mut total = Tally::default();
+    for (index, step) in steps.iter().enumerate() {
+        let again = step.again();
+        heading(&format!("{}/{} {}: {again}", index + 1, steps.len(), step.title));
+        let started = Instant::now();
+        let tally = step.perform().unwrap_or_else(|error| {
+            eprintln!("error: {error:#}");
+            Tally::of(false)
+        });
+        total += tally;
+        let seconds = started.elapsed().as_secs_f64();
+        if tally.failed > 0 {
+            println!("{} failed after {seconds:.1} s\nre-run: {again}", step.title);
+            break;
+        }
+        println!("{} ok in {seconds:.1} s", step.title);
+    }
+    println!("\n{} passed, {} failed", total.passed, total.failed);
+    Ok(total.failed == 0)
+}
+
+fn all_steps() -> Vec<Step> {
+    let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+    let clippy = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
+    let mut seeded = words(&simulate::CARGO_RUN);
+    seeded.extend(words(&["--seeds", HISTORIES]));
+    vec![
+        Step { title: "set-up", work: Work::Setup },
+        Step { title: "format", work: Work::Cargo(words(&["fmt", "--all", "--check"])) },
+        Step { title: "lints", work: Work::Cargo(words(&clippy)) },
+        Step { title: "tests", work: Work::CargoTest(words(&CARGO_TEST)) },
+        Step { title: "tidy", work: Work::Tidy },
+        Step { title: "seeded run", work: Work::Cargo(seeded) },
+    ]
+}
+
+/// The test step for `FILTER... [-- TEST-FLAGS...]`.
+fn filtered_step(arguments: &[String]) -> Result<Step> {
+    let filters = arguments.iter().take_while(|argument| *argument != "--").collect::<Vec<_>>();
+    if let Some(option) = filters.iter().find(|filter| filter.starts_with('-')) {
+        bail!("unknown option `{option}`, hint: flags for the test programs go after `--`");
+    }
+    let flags = arguments.iter().skip(filters.len() + 1);
+    let mut words: Vec<String> = CARGO_TEST.iter().map(|word| (*word).to_owned()).collect();
+    words.push("--".to_owned());
+    words.extend(filters.into_iter().chain(flags).cloned());
+    Ok(Step { title: "tests", work: Work::CargoTest(words) })
+}
+
+/// Runs cargo's tests, lets their output through line by line, and sums their results.
+fn cargo_test(arguments: &[String]) -> Result<Tally> {
+    let mut command = child::cargo(arguments);
+    let mut running = command
+        .current_dir(child::root())
+        .stdout(Stdio::piped())
+        .spawn()
+        .with_context(|| format!("could not start `{}`", child::shown(arguments)))?;
+    let output = running.stdout.take().expect("the child's stdout was asked to be a pipe");
+    let tally = tee(BufReader::new(output), &mut std::io::stdout().lock())?;
+    let status = running.wait().context("could not wait for the tests")?;
+    if status.success() && tally == Tally::default() {
+        bail!("not one test was run, hint: no test's name contains the filter");
+    }
+    // A build that fails reports no test at all, and still is a failure.
+    let unreported = !status.success() && tally.failed == 0;
+    Ok(Tally { failed: tally.failed + u64::from(unreported), ..tally })
+}
+
+/// Copies lines to `screen` and sums the `test result:` ones.
+fn tee(mut lines: impl BufRead, screen: &mut impl Write) -> Result<Tally> {
+    let mut total = Tally::default();
+    let mut line = Vec::new();
+    while lines.read_until(b'\n', &mut line).context("could not read the tests' output")? > 0 {
+        screen.write_all(&line).context("could not show the tests' output")?;
+        total += result_line(&String::from_utf8_lossy(&line)).unwrap_or_default();
+        line.clear();
+    }
+    Ok(total)
+}
+
+/// Reads `test result: ok. 3 passed; 0 failed; …`.
+fn result_line(line: &str) -> Option<Tally> {
+    let (_, counts) = line.trim_start().strip_prefix("test result: ")?.split_once(". ")?;
+    let count = |word: &str| {
+        counts.split(';').find_map(|part| part.trim().strip_suffix(word)?.trim_end().parse::<u64>().ok())
+    };
+    Some(Tally { passed: count("passed")?, failed: count("failed")? })
+}
+
+fn heading(text: &str) {
+    if child::colours() {
+        println!("\n\x1b[1m== {text}\x1b[0m");
+    } else {
+        println!("\n== {text}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn strings(words: &[&str]) -> Vec<String> {
+        words.iter().map(|word| (*word).to_owned()).collect()
+    }
+
+    #[test]
+    fn results_are_summed_and_every_line_is_shown() {
+        let text = "running 4 tests\ntest a ... ok\n\
+            test result: ok. 4 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s\n\
+            test result: FAILED. 2 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out\nno newline";
+        let mut shown = Vec::new();
+        let tally = tee(text.as_bytes(), &mut shown).unwrap();
+        assert_eq!(tally, Tally { passed: 6, failed: 1 });
+        assert_eq!(String::from_utf8(shown).unwrap(), text);
+    }
+
+    #[test]
+    fn other_lines_count_nothing() {
+        assert_eq!(result_line("test walk::result ... ok"), None);
+        assert_eq!(result_line("test result: ok. some passed; no failed"), None);
+    }
+
+    #[test]
+    fn a_filter_runs_the_tests_only_and_flags_follow_it() {
+        let step = filtered_step(&strings(&["retry", "revert", "--", "--nocapture"])).unwrap();
+        assert_eq!(
+            step.again(),
+            "cargo test --workspace --locked --no-fail-fast -- retry revert --nocapture"
+        );
+    }
+
+    #[test]
+    fn an_unknown_option_is_not_a_filter() {
+        let error = filtered_step(&strings(&["--fast"])).err().unwrap().to_string();
+        assert!(error.contains("`--fast`"), "{error}");
+    }
+
+    #[test]
+    fn the_steps_come_in_the_order_of_the_module_doc() {
+        let titles: Vec<_> = all_steps().iter().map(|step| step.title).collect();
+        assert_eq!(titles, ["set-up", "format", "lints", "tests", "tidy", "seeded run"]);
+    }
+}
