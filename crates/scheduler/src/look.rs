@@ -1,0 +1,144 @@
+//! Looking: statuses, items, explanations and facts. Nothing here changes anything.
+
+use rustc_hash::FxHashSet;
+
+use crate::explain::Explanation;
+use crate::graph::node::EdgeBits;
+use crate::graph::sort_by_key;
+use crate::graph::view::Item;
+use crate::key::Key;
+use crate::scheduler::Scheduler;
+use crate::state::{Seq, State, Status};
+use crate::value::{Facts, ValueRef};
+
+/// How far a status watcher has read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Cursor(Seq);
+
+/// What a status watcher gets.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Changes {
+    /// Every status; the watcher forgets what it knew.
+    Snapshot(Vec<Status>),
+    /// The statuses of the base items that changed; `NONEXISTENT` for those that are gone.
+    Changed(Vec<Status>),
+}
+
+impl Scheduler {
+    /// The status of an item; `NONEXISTENT` for an unknown key.
+    pub fn status(&self, key: &str) -> Status {
+        match self.core.graph.find(key) {
+            Some(id) => self.core.graph.status(id),
+            None => Status {
+                key: Key::new(key),
+                state: State::Nonexistent,
+                exists: false,
+                last: None,
+                error: None,
+                fields: Vec::new(),
+                unmet: Vec::new(),
+                held_by: Vec::new(),
+                changed_by: None,
+                derived: Vec::new(),
+            },
+        }
+    }
+
+    /// The statuses of all base items whose keys start with the prefix, by key.
+    pub fn statuses(&self, prefix: &str) -> Vec<Status> {
+        let graph = &self.core.graph;
+        let mut ids: Vec<_> = graph
+            .ids()
+            .filter(|id| graph[*id].key.as_str().starts_with(prefix))
+            .filter(|id| !graph[*id].is_derived() && graph.is_visible(*id))
+            .collect();
+        sort_by_key(graph, &mut ids, |id| *id);
+        ids.into_iter().map(|id| graph.status(id)).collect()
+    }
+
+    /// Begins to watch, or goes on: first a snapshot, then what changed since the cursor.
+    ///
+    /// **Guarantees** that no change is lost silently: a watcher that was away for longer than the history reaches
+    /// back gets a snapshot again.
+    pub fn watch(&self, cursor: Option<Cursor>) -> (Changes, Cursor) {
+        let newest = Cursor(self.history().newest());
+        let Some(keys) = cursor.and_then(|cursor| self.history().changed_since(cursor.0)) else {
+            return (Changes::Snapshot(self.statuses("")), newest);
+        };
+        let mut bases: FxHashSet<Key> = FxHashSet::default();
+        for key in keys {
+            let base = self.core.graph.find(key.as_str()).map(|id| self.core.graph.base_of(id));
+            bases.insert(base.map_or(key, |base| self.core.graph[base].key.clone()));
+        }
+        let mut bases: Vec<Key> = bases.into_iter().collect();
+        bases.sort();
+        (Changes::Changed(bases.iter().map(|key| self.status(key.as_str())).collect()), newest)
+    }
+
+    /// Every item, by key.
+    pub fn items(&self) -> Vec<Item> {
+        let graph = &self.core.graph;
+        let mut ids: Vec<_> = graph.ids().filter(|id| graph.is_visible(*id)).collect();
+        sort_by_key(graph, &mut ids, |id| *id);
+        ids.into_iter().map(|id| graph.item(id, &self.core.registry)).collect()
+    }
+
+    /// The item of a key.
+    pub fn item(&self, key: &str) -> Option<Item> {
+        let id = self.core.graph.find(key).filter(|id| self.core.graph.is_visible(*id))?;
+        Some(self.core.graph.item(id, &self.core.registry))
+    }
+
+    /// How many vertices the graph has, keys that are only waited for included.
+    pub fn vertex_count(&self) -> usize {
+        self.core.graph.vertex_count()
+    }
+
+    /// What is declared, by key; also values that are refused. Derived items are part of their base.
+    pub fn declared(&self) -> Vec<(Key, ValueRef)> {
+        let graph = &self.core.graph;
+        let mut ids: Vec<_> = graph.ids().filter(|id| !graph[*id].is_derived()).collect();
+        sort_by_key(graph, &mut ids, |id| *id);
+        ids.into_iter()
+            .filter_map(|id| {
+                let node = &graph[id];
+                let value = node.refused().map(|refused| &refused.value).or(node.declared.as_ref())?;
+                Some((node.key.clone(), value.clone()))
+            })
+            .collect()
+    }
+
+    /// Why an item stands where it stands.
+    pub fn explain(&self, key: &str) -> Explanation {
+        self.core.graph.explain(key)
+    }
+
+    /// What is known about an item.
+    pub fn facts(&self, key: &str) -> Option<Facts> {
+        self.core.graph.find(key).and_then(|id| self.core.graph[id].facts.clone())
+    }
+
+    /// What is known about the items that this one needs, and about its base.
+    pub fn dependency_facts(&self, key: &str) -> Vec<(Key, Facts)> {
+        let graph = &self.core.graph;
+        let Some(id) = graph.find(key) else { return Vec::new() };
+        let mut facts = Vec::new();
+        for edge in &graph[id].needs {
+            if edge.bits.has(EdgeBits::ABSENT) {
+                continue;
+            }
+            let targets: Vec<_> = match graph[edge.target].group() {
+                Some(group) => {
+                    group.members.iter().copied().filter(|member| graph[*member].exists()).collect()
+                }
+                None => vec![edge.target],
+            };
+            for target in targets {
+                if let Some(known) = &graph[target].facts {
+                    facts.push((graph[target].key.clone(), known.clone()));
+                }
+            }
+        }
+        facts
+    }
+}

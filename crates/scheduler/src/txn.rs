@@ -1,0 +1,201 @@
+//! Transactions: what is asked of the scheduler, as a value.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::key::Key;
+use crate::state::{Origin, Seq};
+use crate::value::{Facts, ValueRef};
+
+/// What is asked of one item: `put` a value, or `remove` it.
+#[derive(Clone, Debug)]
+pub struct Change {
+    /// The item.
+    pub key: Key,
+    /// The declared value; `None` removes.
+    pub value: Option<ValueRef>,
+    /// What users attach to the item; opaque to scheduling.
+    pub labels: Option<Arc<Labels>>,
+}
+
+/// Labels that users attach to an item.
+pub type Labels = std::collections::BTreeMap<String, String>;
+
+impl Change {
+    /// Declares a value.
+    pub fn put(key: impl Into<Key>, value: ValueRef) -> Self {
+        Self { key: key.into(), value: Some(value), labels: None }
+    }
+
+    /// Removes the declaration.
+    pub fn remove(key: impl Into<Key>) -> Self {
+        Self { key: key.into(), value: None, labels: None }
+    }
+}
+
+/// What was seen of one item that nobody declared.
+#[derive(Clone, Debug)]
+pub struct Observation {
+    /// The item.
+    pub key: Key,
+    /// What it is; `None` means it is gone.
+    pub value: Option<ValueRef>,
+    /// What the observation teaches.
+    pub facts: Option<Facts>,
+    /// Whose it is: what carries our mark confirms an operation that waits for it, anything else is foreign.
+    pub origin: Origin,
+}
+
+/// What happens after the first failure of one of the transaction's own items.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum OnFailure {
+    /// Best effort: go on with everything that does not depend on it.
+    #[default]
+    Continue,
+    /// All or nothing: go back to where the transaction started.
+    Revert,
+}
+
+/// When failed items are tried again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Retry {
+    /// The delay before the first attempt.
+    pub period: Duration,
+    /// How many attempts are made; `None` is unlimited.
+    pub count: Option<u32>,
+    /// Doubles the delay after each attempt, up to this cap; `None` keeps the period.
+    pub backoff_cap: Option<Duration>,
+    /// Added to every delay: the caller throws the dice, the scheduler stays deterministic.
+    pub jitter: Duration,
+}
+
+impl Default for Retry {
+    /// One second, three attempts, doubling up to a minute.
+    fn default() -> Self {
+        Self {
+            period: Duration::from_secs(1),
+            count: Some(3),
+            backoff_cap: Some(Duration::from_secs(60)),
+            jitter: Duration::ZERO,
+        }
+    }
+}
+
+impl Retry {
+    /// The delay before this attempt (the first is 1).
+    pub fn delay(&self, attempt: u32) -> Duration {
+        let delay = match self.backoff_cap {
+            None => self.period,
+            Some(cap) => self
+                .period
+                .saturating_mul(1_u32 << attempt.saturating_sub(1).min(31))
+                .min(cap.max(self.period)),
+        };
+        delay.saturating_add(self.jitter)
+    }
+
+    /// Whether this attempt (the first is 1) is still allowed.
+    pub fn allows(&self, attempt: u32) -> bool {
+        self.count.is_none_or(|count| attempt <= count)
+    }
+}
+
+/// What is recomputed and re-read.
+#[derive(Clone, Debug)]
+pub enum Resync {
+    /// The declared state is replaced by these items and the actual state is re-read.
+    Full(Vec<Change>),
+    /// The declared state is replaced by these items; the remembered actual state is trusted.
+    Upstream(Vec<Change>),
+    /// The actual state is re-read; the declared state is trusted.
+    Downstream,
+    /// Like downstream, for these items only: each is read by its key.
+    Refresh(Vec<Key>),
+}
+
+/// A retry that is due: which items, and as of which declaration.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RetryOrder {
+    /// The transaction whose failures are retried.
+    pub of: Seq,
+    /// Which attempt it is; the first is 1.
+    pub attempt: u32,
+    /// The base items, each with the transaction that last declared it. A newer declaration wins.
+    pub items: Vec<(Key, Seq)>,
+}
+
+/// What a transaction asks.
+#[derive(Clone, Debug)]
+pub enum Request {
+    /// Declares and removes items.
+    Changes {
+        /// The changes; the last one of a key wins.
+        changes: Vec<Change>,
+        /// What happens after a failure.
+        on_failure: OnFailure,
+    },
+    /// Recomputes and re-reads.
+    Resync(Resync),
+    /// Tells what was seen of items that nobody declared, and confirms operations that wait for it.
+    Notification(Vec<Observation>),
+    /// Tries failed items again.
+    Retry(RetryOrder),
+    /// Makes items real whose kind has been registered since.
+    LateKind,
+    /// Gives up waiting for the confirmation of these items.
+    Overdue(Vec<Key>),
+}
+
+/// Changes applied together.
+#[derive(Clone, Debug)]
+pub struct Txn {
+    /// What is asked.
+    pub request: Request,
+    /// Who asks, and why; for people.
+    pub description: String,
+    /// Whether and when failed items are tried again.
+    pub retry: Option<Retry>,
+}
+
+impl Txn {
+    /// A transaction over a request.
+    pub fn new(request: Request) -> Self {
+        Self { request, description: String::new(), retry: None }
+    }
+
+    /// Declares and removes items, best effort.
+    pub fn changes(changes: Vec<Change>) -> Self {
+        Self::new(Request::Changes { changes, on_failure: OnFailure::Continue })
+    }
+
+    /// Declares and removes items, all or nothing.
+    pub fn all_or_nothing(changes: Vec<Change>) -> Self {
+        Self::new(Request::Changes { changes, on_failure: OnFailure::Revert })
+    }
+
+    /// Recomputes and re-reads.
+    pub fn resync(resync: Resync) -> Self {
+        Self::new(Request::Resync(resync))
+    }
+
+    /// Tells what was seen.
+    pub fn notification(seen: Vec<Observation>) -> Self {
+        Self::new(Request::Notification(seen))
+    }
+
+    /// Retries failed items.
+    #[must_use]
+    pub fn with_retry(mut self, retry: Retry) -> Self {
+        self.retry = Some(retry);
+        self
+    }
+
+    /// Describes the transaction.
+    #[must_use]
+    pub fn described(mut self, description: impl Into<String>) -> Self {
+        self.description = description.into();
+        self
+    }
+}
