@@ -1,0 +1,44 @@
+//! The meter: CPU time of this thread, wall time, peak memory.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+
+pub(crate) struct Meter {
+    cpu: Duration,
+    wall: Duration,
+}
+
+impl Meter {
+    /// Measures what the closure costs.
+    pub(crate) fn over(work: impl FnOnce()) -> anyhow::Result<Self> {
+        let (cpu, wall) = (cpu_time()?, Instant::now());
+        work();
+        Ok(Self { cpu: cpu_time()?.saturating_sub(cpu), wall: wall.elapsed() })
+    }
+
+    pub(crate) fn cpu_ms(&self) -> f64 {
+        self.cpu.as_secs_f64() * 1e3
+    }
+
+    pub(crate) fn wall_ms(&self) -> f64 {
+        self.wall.as_secs_f64() * 1e3
+    }
+
+    /// The most memory the process has had.
+    pub(crate) fn peak_rss_kb(&self) -> anyhow::Result<u64> {
+        let status = std::fs::read_to_string("/proc/self/status").context("read /proc/self/status")?;
+        let line =
+            status.lines().find(|line| line.starts_with("VmHWM:")).context("VmHWM in /proc/self/status")?;
+        let number = line.split_whitespace().nth(1).context("a number after VmHWM")?;
+        number.parse().context("a number after VmHWM")
+    }
+}
+
+/// The CPU time this thread has used, to the nanosecond: the first number of its schedstat.
+fn cpu_time() -> anyhow::Result<Duration> {
+    let text =
+        std::fs::read_to_string("/proc/thread-self/schedstat").context("read /proc/thread-self/schedstat")?;
+    let first = text.split_whitespace().next().context("a number in schedstat")?;
+    Ok(Duration::from_nanos(first.parse().context("a number in schedstat")?))
+}
