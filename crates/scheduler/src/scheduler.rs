@@ -18,7 +18,7 @@ use crate::registry::{KindId, RegisterError, Registry};
 use crate::resync::Refresh;
 use crate::state::{Seq, State, Timestamp};
 use crate::txn::{Change, Request, Resync, RetryOrder, Txn};
-use crate::walk::{Core, Walk};
+use crate::walk::{Core, Walk, WorkLists};
 
 /// The scheduler's own settings.
 #[derive(Clone, Debug)]
@@ -64,6 +64,8 @@ pub struct Scheduler {
     confirmations: BTreeMap<(Timestamp, u64), Key>,
     timers: u64,
     late_kind: bool,
+    /// The work lists of the transaction before.
+    spare: WorkLists,
 }
 
 struct Current {
@@ -95,6 +97,7 @@ impl Scheduler {
             confirmations: BTreeMap::new(),
             timers: 0,
             late_kind: false,
+            spare: WorkLists::default(),
         }
     }
 
@@ -126,7 +129,8 @@ impl Scheduler {
         self.last_seq += 1;
         let seq = self.last_seq;
         let Txn { request, description, retry } = txn;
-        let mut walk = Walk::new(seq, now, txn_type(&request), description);
+        let spare = std::mem::take(&mut self.spare);
+        let mut walk = Walk::new(seq, now, txn_type(&request), description, spare);
         walk.retry = retry;
         let mut current = Current {
             walk,
@@ -373,7 +377,8 @@ impl Scheduler {
     /// Forgets the visits and drops what has become blank.
     fn clean_up(&mut self, walk: &mut Walk) {
         walk.unwind(&mut self.core);
-        self.core.graph.sweep(std::mem::take(&mut walk.leavings));
+        self.core.graph.sweep(&walk.leavings);
+        self.spare = walk.work_lists();
     }
 
     /// Groups what failed by when it is tried again.
@@ -481,6 +486,8 @@ fn arguments(changes: Vec<Change>) -> Vec<Argument> {
 }
 
 fn stage_changes(walk: &mut Walk, core: &mut Core, changes: &[Change]) {
+    core.graph.reserve(changes.len());
+    walk.visits.reserve(changes.len());
     for (rank, change) in (0_u32..).zip(changes) {
         match &change.value {
             Some(value) => walk.stage_put(core, change, value, rank),
@@ -594,11 +601,10 @@ impl Walk {
             )
         };
         let visited = self.visits.iter().any(|visit| self.is_own(core, visit.id) && waits(visit.id));
-        let asked = self.arguments.iter().any(|argument| {
-            core.graph
-                .find(argument.key.as_str())
-                .is_some_and(|id| waits(id) || core.graph[id].derived.iter().any(|child| waits(*child)))
-        });
+        let asked = self
+            .unchanged
+            .iter()
+            .any(|id| waits(*id) || core.graph[*id].derived.iter().any(|child| waits(*child)));
         if visited || asked { Outcome::AppliedWithPending } else { Outcome::Applied }
     }
 

@@ -30,7 +30,8 @@ pub(crate) struct Graph {
     nodes: Vec<Node>,
     generations: Vec<u32>,
     free: Vec<Id>,
-    table: HashTable<Id>,
+    /// Vertices by the hash of their key, which is kept so that neither growing nor a miss has to look at keys.
+    table: HashTable<(u32, Id)>,
     index: KeyIndex,
     groups: GroupTable,
     /// Groups that nobody asks for; dropped when the walk is over, since a walk remembers vertices by number.
@@ -64,38 +65,57 @@ impl IndexMut<Id> for Graph {
     }
 }
 
-fn hash(key: &str) -> u64 {
-    FxBuildHasher.hash_one(key)
+fn hash(key: &str) -> u32 {
+    let hashed = FxBuildHasher.hash_one(key);
+    (hashed ^ (hashed >> 32)) as u32
+}
+
+/// Spreads a kept hash over all bits that the table looks at.
+fn spread(hashed: u32) -> u64 {
+    u64::from(hashed).wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
 
 impl Graph {
     /// The vertex of a key.
     pub(crate) fn find(&self, key: &str) -> Option<Id> {
-        self.table.find(hash(key), |id| self.nodes[*id as usize].key.as_str() == key).copied()
+        self.find_hashed(key, hash(key))
+    }
+
+    fn find_hashed(&self, key: &str, hashed: u32) -> Option<Id> {
+        let is_it = |entry: &(u32, Id)| entry.0 == hashed && self.nodes[entry.1 as usize].key.as_str() == key;
+        self.table.find(spread(hashed), is_it).map(|(_, id)| *id)
+    }
+
+    /// Makes room for this many more keys.
+    pub(crate) fn reserve(&mut self, more: usize) {
+        if more > self.table.len() / 8 {
+            self.table.reserve(more, |(hashed, _)| spread(*hashed));
+            self.nodes.reserve(more.saturating_sub(self.free.len()));
+        }
     }
 
     /// The vertex of a key, made if there is none.
     pub(crate) fn intern(&mut self, key: &str, registry: &Registry) -> Id {
-        match self.find(key) {
+        let hashed = hash(key);
+        match self.find_hashed(key, hashed) {
             Some(id) => id,
-            None => self.insert(Key::new(key), registry),
+            None => self.insert(Key::new(key), hashed, registry),
         }
     }
 
     /// Like [`Self::intern`], sharing the caller's key.
     pub(crate) fn intern_key(&mut self, key: &Key, registry: &Registry) -> Id {
-        match self.find(key.as_str()) {
+        let hashed = hash(key.as_str());
+        match self.find_hashed(key.as_str(), hashed) {
             Some(id) => id,
-            None => self.insert(key.clone(), registry),
+            None => self.insert(key.clone(), hashed, registry),
         }
     }
 
-    fn insert(&mut self, key: Key, registry: &Registry) -> Id {
+    fn insert(&mut self, key: Key, hashed: u32, registry: &Registry) -> Id {
         let kind = registry.owner(key.as_str()).unwrap_or(KindId::NONE);
-        let hashed = hash(key.as_str());
         let id = self.allocate(Node::new(key, kind));
-        let nodes = &self.nodes;
-        self.table.insert_unique(hashed, id, |id| hash(nodes[*id as usize].key.as_str()));
+        self.table.insert_unique(spread(hashed), (hashed, id), |(hashed, _)| spread(*hashed));
         self.index.note(Entry { id, generation: self.generations[id as usize] });
         self.join_groups(id);
         id
@@ -128,7 +148,7 @@ impl Graph {
         }
         self.leave_groups(id);
         let hashed = hash(self[id].key.as_str());
-        if let Ok(entry) = self.table.find_entry(hashed, |other| *other == id) {
+        if let Ok(entry) = self.table.find_entry(spread(hashed), |(_, other)| *other == id) {
             entry.remove();
         }
         self.release(id);
@@ -141,7 +161,7 @@ impl Graph {
     }
 
     /// Drops the vertices about which nothing is known any more, of these and of those that nobody needs any more.
-    pub(crate) fn sweep(&mut self, candidates: Vec<Id>) {
+    pub(crate) fn sweep(&mut self, candidates: &[Id]) {
         self.orphans.extend(candidates);
         while let Some(id) = self.orphans.pop() {
             if self.is_item(id) && self[id].is_blank() {
@@ -153,7 +173,7 @@ impl Graph {
 
     /// Every live vertex that is an item or a key, not a group, in no particular order.
     pub(crate) fn ids(&self) -> impl Iterator<Item = Id> + '_ {
-        self.table.iter().copied()
+        self.table.iter().map(|(_, id)| *id)
     }
 
     /// Whether the number belongs to a live item or key.

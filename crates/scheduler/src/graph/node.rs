@@ -23,6 +23,7 @@ pub(crate) const NO: u32 = u32::MAX;
 pub(crate) struct Flags(u16);
 
 impl Flags {
+    pub(crate) const NONE: Self = Self(0);
     /// It belongs to the set that shall exist, or exists without having been asked for: dependents may count on it.
     pub(crate) const GOAL: Self = Self(1);
     /// It exists and was not made here.

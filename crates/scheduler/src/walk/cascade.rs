@@ -29,7 +29,8 @@ impl Walk {
     pub(crate) fn join(&mut self, core: &mut Core) {
         let mut candidates: Vec<(Id, u32)> = Vec::new();
         let mut hopeless = rustc_hash::FxHashSet::default();
-        let mut seen: Vec<(Id, u32)> = Vec::new();
+        let mut seen = std::mem::take(&mut self.seen);
+        seen.clear();
         loop {
             while let Some((id, rank)) = self.queue.pop() {
                 seen.push((id, rank));
@@ -53,7 +54,7 @@ impl Walk {
                 }
             }
         }
-        self.queue = seen;
+        self.seen = std::mem::replace(&mut self.queue, seen);
     }
 
     fn enter(&mut self, core: &mut Core, id: Id, rank: u32) {
@@ -76,6 +77,7 @@ impl Walk {
         if earlier && !node.exists() && node.unmet == 0 {
             self.stage(core, id, rank);
             core.graph[id].rare().failure = None;
+            self.unstick_derived(core, id, rank);
         }
     }
 

@@ -81,7 +81,7 @@ pub(crate) enum How {
     Unknown,
     Same,
     InPlace,
-    Recreate(String),
+    Recreate(Box<str>),
 }
 
 /// One vertex that the transaction is concerned with.
@@ -109,7 +109,7 @@ pub(crate) struct Visit {
     pub(crate) existed: bool,
     /// It came into being in this transaction, which is on its way back: what it needed to be created counts again.
     pub(crate) fresh: bool,
-    pub(crate) before: Option<Box<Before>>,
+    saved: Saved,
     /// It is counted as leaving in its groups.
     pub(crate) leaving: bool,
     /// Something was noted at staging, to be shown: observed, forgotten, refused.
@@ -127,6 +127,36 @@ pub(crate) struct Before {
     pub(crate) revision: Seq,
     pub(crate) retry: u16,
     pub(crate) labels: Option<std::sync::Arc<crate::txn::Labels>>,
+}
+
+/// Whether and what a visit remembers of its vertex.
+enum Saved {
+    Nothing,
+    /// The vertex was not there: nothing was known about it.
+    Blank,
+    Known(Box<Before>),
+}
+
+static BLANK: Before = Before {
+    declared: None,
+    actual: None,
+    failure: None,
+    refused: None,
+    flags: Flags::NONE,
+    revision: 0,
+    retry: 0,
+    labels: None,
+};
+
+impl Visit {
+    /// The vertex before the transaction changed its declaration, if it did.
+    pub(crate) fn before(&self) -> Option<&Before> {
+        match &self.saved {
+            Saved::Nothing => None,
+            Saved::Blank => Some(&BLANK),
+            Saved::Known(before) => Some(before),
+        }
+    }
 }
 
 /// What an operation does.
@@ -163,6 +193,19 @@ pub(crate) struct Link {
     pub(crate) soft: bool,
 }
 
+/// Work lists that outlive a transaction, so that a small one allocates little.
+#[derive(Default)]
+pub(crate) struct WorkLists {
+    visits: Vec<Visit>,
+    ops: Vec<Op>,
+    stack: Vec<u32>,
+    queue: Vec<(Id, u32)>,
+    seen: Vec<(Id, u32)>,
+    revised: Vec<u32>,
+    stirred: Vec<Id>,
+    leavings: Vec<Id>,
+}
+
 /// One transaction on its way.
 pub(crate) struct Walk {
     pub(crate) seq: Seq,
@@ -182,6 +225,8 @@ pub(crate) struct Walk {
     pub(crate) issued: usize,
     /// Vertices whose dependencies changed, each with the change that led there.
     pub(crate) queue: Vec<(Id, u32)>,
+    /// What was in the queue while the goal set grew; looked at again for what leaves it.
+    pub(crate) seen: Vec<(Id, u32)>,
     /// Visits that start to go down; what stands on them follows.
     pub(crate) downs: Vec<u32>,
     /// Visits to decide again after an answer.
@@ -189,6 +234,8 @@ pub(crate) struct Walk {
     pub(crate) touched: Vec<Id>,
     /// How many visits have been decided.
     pub(crate) decided: u32,
+    /// Items that the transaction names and that were declared like this already.
+    pub(crate) unchanged: Vec<Id>,
     /// Vertices whose dependencies changed and that go on waiting.
     pub(crate) stirred: Vec<Id>,
     /// Vertices that may have become blank.
@@ -235,8 +282,15 @@ pub(crate) struct Walk {
 }
 
 impl Walk {
-    /// A transaction that has not begun to move.
-    pub(crate) fn new(seq: Seq, now: Timestamp, txn_type: TxnType, description: String) -> Self {
+    /// A transaction that has not begun to move, in the work lists of one that has ended.
+    pub(crate) fn new(
+        seq: Seq,
+        now: Timestamp,
+        txn_type: TxnType,
+        description: String,
+        spare: WorkLists,
+    ) -> Self {
+        let WorkLists { visits, ops, stack, queue, seen, revised, stirred, leavings } = spare;
         Self {
             seq,
             start: now,
@@ -247,17 +301,19 @@ impl Walk {
             ignored: Vec::new(),
             on_failure: OnFailure::Continue,
             retry: None,
-            visits: Vec::new(),
-            ops: Vec::new(),
-            stack: Vec::new(),
+            visits,
+            ops,
+            stack,
+            seen,
             issued: 0,
-            queue: Vec::new(),
+            queue,
             downs: Vec::new(),
             again: Vec::new(),
             touched: Vec::new(),
             decided: 0,
-            stirred: Vec::new(),
-            leavings: Vec::new(),
+            unchanged: Vec::new(),
+            stirred,
+            leavings,
             planned: None,
             planned_at: Vec::new(),
             as_planned: Vec::new(),
@@ -269,7 +325,7 @@ impl Walk {
             cancelled: None,
             done: false,
             ended: 0,
-            revised: Vec::new(),
+            revised,
             resumed: 0,
             late: Vec::new(),
             freed: Vec::new(),
@@ -281,6 +337,24 @@ impl Walk {
             contenders: Vec::new(),
             give_back: Vec::new(),
             readbacks: Vec::new(),
+        }
+    }
+
+    /// The work lists, emptied, for the next transaction; large ones are given back to the system.
+    pub(crate) fn work_lists(&mut self) -> WorkLists {
+        fn emptied<T>(list: &mut Vec<T>) -> Vec<T> {
+            list.clear();
+            if list.capacity() > 1024 { Vec::new() } else { std::mem::take(list) }
+        }
+        WorkLists {
+            visits: emptied(&mut self.visits),
+            ops: emptied(&mut self.ops),
+            stack: emptied(&mut self.stack),
+            queue: emptied(&mut self.queue),
+            seen: emptied(&mut self.seen),
+            revised: emptied(&mut self.revised),
+            stirred: emptied(&mut self.stirred),
+            leavings: emptied(&mut self.leavings),
         }
     }
 
@@ -314,7 +388,7 @@ impl Walk {
             flags: core.graph[id].flags,
             existed: core.graph[id].exists(),
             fresh: false,
-            before: None,
+            saved: Saved::Nothing,
             leaving: false,
             note: None,
         });
@@ -326,18 +400,23 @@ impl Walk {
         let at = self.visit(core, id, rank);
         let visit = &mut self.visits[at as usize];
         visit.staged = true;
-        if visit.before.is_none() {
+        if let Saved::Nothing = visit.saved {
             let node = &core.graph[id];
-            visit.before = Some(Box::new(Before {
-                declared: node.declared.clone(),
-                actual: node.actual.clone(),
-                failure: node.failure().cloned(),
-                refused: node.refused().cloned(),
-                flags: node.flags,
-                revision: node.revision,
-                retry: node.retry,
-                labels: node.rare.as_ref().and_then(|rare| rare.labels.clone()),
-            }));
+            visit.saved =
+                if visit.first.state == State::Nonexistent && node.rare.is_none() && node.revision == 0 {
+                    Saved::Blank
+                } else {
+                    Saved::Known(Box::new(Before {
+                        declared: node.declared.clone(),
+                        actual: node.actual.clone(),
+                        failure: node.failure().cloned(),
+                        refused: node.refused().cloned(),
+                        flags: node.flags,
+                        revision: node.revision,
+                        retry: node.retry,
+                        labels: node.rare.as_ref().and_then(|rare| rare.labels.clone()),
+                    }))
+                };
         }
         at
     }

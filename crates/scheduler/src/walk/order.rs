@@ -17,6 +17,7 @@ impl Walk {
     /// changes; the cascade has to run again.
     pub(crate) fn order(&mut self, core: &mut Core, plan: bool) -> bool {
         self.ops.clear();
+        self.ops.reserve(self.visits.len());
         for visit in &mut self.visits {
             visit.down = NO;
             visit.up = NO;
@@ -113,7 +114,7 @@ impl Walk {
         if action != Action::Hold {
             return true;
         }
-        let changed = visit.before.as_ref().is_some_and(|before| before.declared != node.declared);
+        let changed = visit.before().is_some_and(|before| before.declared != node.declared);
         visit.was != core.graph.state(visit.id) || changed
     }
 

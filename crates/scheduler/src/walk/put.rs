@@ -24,6 +24,7 @@ impl Walk {
             if node.rare.as_ref().and_then(|rare| rare.labels.as_ref()) != change.labels.as_ref() {
                 node.rare().labels.clone_from(&change.labels);
             }
+            self.unchanged.push(id);
             return;
         }
         let at = self.stage(core, id, rank);
@@ -77,7 +78,7 @@ impl Walk {
     /// of the keys: so a restart decides as before.
     fn prefer_declared(&mut self, core: &mut Core, id: Id, rank: u32) {
         let node = &core.graph[id];
-        let fresh = self.visit_of(core, id).and_then(|visit| visit.before.as_ref());
+        let fresh = self.visit_of(core, id).and_then(|visit| visit.before());
         let fresh = fresh.is_some_and(|before| !before.flags.has(Flags::DERIVED));
         if !node.has(Flags::DERIVED) || !fresh {
             return;
@@ -159,7 +160,7 @@ impl Walk {
         let was_derived = core.graph[id].has(Flags::DERIVED);
         let at = self.visit(core, id, rank);
         let visit = &self.visits[at as usize];
-        let before = visit.before.as_ref().and_then(|before| before.refused.as_ref());
+        let before = visit.before().and_then(|before| before.refused.as_ref());
         let news =
             before.is_none_or(|before| before.value != refused.value || before.fields != refused.fields);
         if news || visit.own {
@@ -195,7 +196,7 @@ impl Walk {
                 Some(kind) => match core.registry.descriptor(kind).transition(&node.key, actual, declared) {
                     Transition::Same => How::Same,
                     Transition::InPlace => How::InPlace,
-                    Transition::Recreate { reason } => How::Recreate(reason),
+                    Transition::Recreate { reason } => How::Recreate(reason.into()),
                 },
             },
             _ => How::Unknown,

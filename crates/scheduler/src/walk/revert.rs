@@ -17,16 +17,17 @@ impl Walk {
 
     /// Stages the state before the transaction and puts the way to it in order.
     pub(crate) fn go_back(&mut self, core: &mut Core) {
-        let visits = self.unwind(core);
+        self.unwind(core);
+        let visits = std::mem::take(&mut self.visits);
         // Bases first: what they derive is staged with them, and then gets back what was known about it.
         for visit in visits.iter().rev() {
-            let Some(before) = &visit.before else { continue };
+            let Some(before) = visit.before() else { continue };
             if core.graph[visit.id].base == NO && !before.flags.has(Flags::DERIVED) {
                 self.restore(core, visit.id, before);
             }
         }
         for visit in visits.iter().rev() {
-            if let Some(before) = visit.before.as_ref().filter(|_| core.graph[visit.id].base != NO) {
+            if let Some(before) = visit.before().filter(|_| core.graph[visit.id].base != NO) {
                 self.restore_knowledge(core, visit.id, before);
             }
         }
@@ -35,7 +36,7 @@ impl Walk {
             if core.graph[visit.id].has(Flags::GROUP) {
                 continue;
             }
-            if visit.before.is_none() {
+            if visit.before().is_none() {
                 self.forget_this_walk(core, visit);
             }
             let at = self.visit(core, visit.id, rank);
@@ -67,13 +68,12 @@ impl Walk {
     }
 
     /// Ends the forward walk: no operation of it will happen any more.
-    pub(crate) fn unwind(&mut self, core: &mut Core) -> Vec<Visit> {
-        let ids: Vec<Id> = self.visits.iter().map(|visit| visit.id).collect();
-        for id in &ids {
-            self.stop_leaving(core, *id);
+    pub(crate) fn unwind(&mut self, core: &mut Core) {
+        for at in 0..self.visits.len() {
+            self.stop_leaving(core, self.visits[at].id);
         }
-        for id in ids {
-            let node = &mut core.graph[id];
+        for visit in &self.visits {
+            let node = &mut core.graph[visit.id];
             node.visit = NO;
             if node.base == NO {
                 node.flags.set(Flags::WAS_DERIVED, false);
@@ -89,7 +89,6 @@ impl Walk {
         self.planned_at.clear();
         self.ended = 0;
         self.decided = 0;
-        std::mem::take(&mut self.visits)
     }
 
     fn restore(&mut self, core: &mut Core, id: Id, before: &Before) {

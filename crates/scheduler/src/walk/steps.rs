@@ -106,7 +106,7 @@ impl Walk {
                 if let (How::Recreate(reason), false, Choice::Recreate) =
                     (&visit.how, visit.bounce, visit.choice)
                 {
-                    return (State::Removed, Some(Arc::new(Note::Recreate(reason.clone()))));
+                    return (State::Removed, Some(Arc::new(Note::Recreate(reason.to_string()))));
                 }
                 let leaves_old_base = node
                     .needs

@@ -23,7 +23,7 @@ pub(super) fn agrees(run: &Run) -> Result<(), String> {
         let state = item.map_or(State::Nonexistent, |item| item.state);
         let exists = item.is_some_and(|item| item.actual.is_some());
         let open = matches!(state, State::Failed | State::Retrying | State::Applying | State::Removing)
-            || item.is_some_and(|item| !item.held_by.is_empty())
+            || item.is_some_and(|item| !item.held_by.is_empty() || item.error.is_some())
             || (state == State::Missing
                 && run.scheduler.item(key.as_str()).is_some_and(|item| item.unmet.is_empty()));
         if !open && exists != expected.contains(key) {
