@@ -15,6 +15,7 @@ use crate::operation::{Answer, OpId, Operation};
 use crate::plan::{Plan, Stale};
 use crate::record::{Argument, Cause, Executed, Outcome, Record, TxnType};
 use crate::registry::{KindId, RegisterError, Registry};
+use crate::render::Opening;
 use crate::resync::Refresh;
 use crate::state::{Seq, State, Timestamp};
 use crate::txn::{Change, Request, Resync, RetryOrder, Txn};
@@ -227,6 +228,19 @@ impl Scheduler {
     /// The plan of the transaction under way.
     pub fn plan(&self) -> Option<&Plan> {
         self.current.as_ref()?.plan.as_ref()
+    }
+
+    /// What the transaction text says before anything is done; while it is planned.
+    pub fn opening(&self) -> Option<Opening<'_>> {
+        let current = self.current.as_ref()?;
+        let walk = &current.walk;
+        Some(Opening {
+            seq: walk.seq,
+            txn_type: &walk.txn_type,
+            description: &walk.description,
+            arguments: &walk.arguments,
+            planned: current.plan.as_ref().map(|plan| plan.steps.as_slice()),
+        })
     }
 
     /// Drops the transaction before anything is done. What it declared is forgotten; what it read is kept.

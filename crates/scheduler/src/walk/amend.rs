@@ -36,9 +36,29 @@ impl Walk {
                 self.hold_back(core, op);
             } else if node.exists() {
                 self.hold_back(core, op);
+            } else {
+                self.free_downs(core, op);
             }
         }
         self.distrust(core, id);
+    }
+
+    /// What had to go and waited for a creation under way need not wait for it any more: it did not happen.
+    fn free_downs(&mut self, core: &Core, op: u32) {
+        let downs: Vec<u32> = self.ops[op as usize].next.iter().map(|link| link.to).collect();
+        let mut released = Vec::new();
+        for down in downs {
+            let op = &mut self.ops[down as usize];
+            if op.act == OpAct::Act(Action::Delete) && op.state == OpState::Waiting && op.waits > 0 {
+                op.waits -= 1;
+                if op.waits == 0 {
+                    released.push(down);
+                }
+            }
+        }
+        let mut stack = std::mem::take(&mut self.stack);
+        self.push_released(core, &mut released, &mut stack);
+        self.stack = stack;
     }
 
     /// What was read is neither the old nor the new value: the dependencies of both count.
@@ -318,6 +338,11 @@ impl Walk {
                 } else if other_up != NO && !bits.has(EdgeBits::DECLARED) {
                     self.link(other_up, down, false);
                 }
+            }
+            let coming = |walk: &Self, op: u32| op != NO && walk.ops[op as usize].state == OpState::Issued;
+            if down != NO && coming(self, other_up) && bits.has(EdgeBits::DECLARED) && bits.is_to_exist() {
+                // It is being made right now; what comes of it has to leave first.
+                self.link(other_up, down, false);
             }
             if up != NO
                 && waiting(self, other_up)

@@ -51,7 +51,8 @@ impl Walk {
             let tells = self.ops[op as usize].act == OpAct::Act(Action::Refuse);
             let stopped =
                 (self.turns_back() || (self.cancelled.is_some() && !self.reverting)) && !reads && !tells;
-            if stopped || self.ops[op as usize].state != OpState::Waiting {
+            let op_ref = &self.ops[op as usize];
+            if stopped || op_ref.state != OpState::Waiting || op_ref.waits > 0 {
                 self.stack.pop();
             } else if self.operation(core, op).is_some() {
                 return;
@@ -241,6 +242,11 @@ impl Walk {
         let Op { id, act, .. } = self.ops[op as usize];
         if let OpAct::Act(action) = act {
             self.apply(core, id, action, facts);
+            let came = matches!(action, Action::Create | Action::Update);
+            if came && !core.graph.is_goal(id) {
+                // What it needs was lost while it was being made.
+                self.again.push(core.graph[id].visit);
+            }
         }
         self.end(core, op);
         if !self.again.is_empty() {
@@ -594,7 +600,11 @@ impl Walk {
                 core.graph[child].rare().failure = failure;
             }
         } else {
-            let observed = core.graph[base].is_observed();
+            // A part of a foreign item is ours if we made it, or tried to.
+            let node = &core.graph[child];
+            let ours = node.has(Flags::APPLIED)
+                || node.failure().is_some_and(|failure| failure.action == Action::Create);
+            let observed = core.graph[base].is_observed() && !ours;
             let doomed = core.graph[base].has(Flags::DOOMED) && core.graph[child].declared.is_none();
             core.graph[child].flags.set(Flags::DOOMED, doomed);
             core.graph.set_actual(child, value, observed, &mut self.touched);

@@ -221,7 +221,10 @@ impl Walk {
         }
         if node.exists() {
             let stays = active || (node.stands_alone() && !visit.bounce);
+            let failed_to_leave = node.failure().is_some_and(|failure| failure.action == Action::Delete);
             return match (&node.declared, &visit.how) {
+                // What could not be deleted is left alone until somebody asks again, or something below it has to go.
+                _ if !stays && failed_to_leave && !visit.bounce => Choice::Nothing,
                 _ if !stays => Choice::Delete,
                 (Some(_), _) if visit.bounce => Choice::Recreate,
                 (None, _) => Choice::Nothing,
