@@ -21,6 +21,7 @@ mod registry;
 pub mod render;
 mod resync;
 mod scheduler;
+mod staging;
 mod state;
 mod txn;
 mod value;

@@ -13,8 +13,8 @@ use crate::record::Action;
 use crate::registry::KindId;
 use crate::state::{Origin, State};
 use crate::txn::Change;
-use crate::walk::answer::is_equivalent;
 use crate::walk::put::restage_needs;
+use crate::walk::readback::is_equivalent;
 use crate::walk::{Core, Walk};
 
 /// What a resync still has to read.

@@ -198,6 +198,11 @@ impl Walk {
             self.downs.push(at);
         }
         self.revised.push(at);
+        if matches!(choice, Choice::Create | Choice::Recreate) && !core.graph[id].has(Flags::HELD) {
+            // Made anew, it has its declared value, so what that derives need not wait.
+            let rank = self.visits[at as usize].rank;
+            self.unstick_derived(core, id, rank);
+        }
     }
 
     fn choose(&self, core: &Core, at: u32) -> Choice {

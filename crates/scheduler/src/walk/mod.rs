@@ -3,10 +3,12 @@
 //! Numbered steps of a transaction, each the work of one file:
 //!
 //! 1. *stage* (`put`, `remove`, `observe`, and [`crate::resync`]): write what is asked into the graph;
-//! 2. *cascade* (`cascade`): what shall exist now, and what must therefore be done with every vertex concerned;
-//! 3. *order* (`order`): which of it must wait for which; taken in a world that always says yes, this is the plan;
-//! 4. *answer* (`answer`, `amend`): the same order with real answers; a failure changes what shall exist, and 2 and 3 are
-//!    repeated for what that concerns;
+//! 2. *cascade* (`cascade`, with `cycles` and `holds`): what shall exist now, and what must therefore be done with every
+//!    vertex concerned;
+//! 3. *order* (`order`, with `knots` and `steps`): which of it must wait for which; taken in a world that always says
+//!    yes, this is the plan;
+//! 4. *answer* (`answer`, `readback`, `amend`): the same order with real answers; a failure changes what shall exist, and
+//!    2 and 3 are repeated for what that concerns;
 //! 5. *revert* (`revert`): the way back, by staging the state before.
 //!
 //! Nothing here recurses over user data: every pass is a loop over a work list.
@@ -20,6 +22,7 @@ mod knots;
 mod observe;
 mod order;
 pub(crate) mod put;
+pub(crate) mod readback;
 mod remove;
 mod revert;
 mod steps;
@@ -278,7 +281,7 @@ pub(crate) struct Walk {
     /// Foreign items that are released at the end of the way back.
     pub(crate) give_back: Vec<(Id, Option<ValueRef>)>,
     /// Operations that wait to be read back, by operation.
-    pub(crate) readbacks: Vec<answer::Readback>,
+    pub(crate) readbacks: Vec<readback::Readback>,
 }
 
 impl Walk {

@@ -177,9 +177,10 @@ impl Walk {
         for at in 0..core.graph[id].derived.len() {
             let child = core.graph[id].derived[at];
             if core.graph[child].has(Flags::STUCK) {
-                self.visit(core, child, rank);
+                let at = self.visit(core, child, rank);
                 core.graph[child].flags.set(Flags::STUCK, false);
                 self.queue.push((child, rank));
+                self.again.push(at);
             }
         }
     }

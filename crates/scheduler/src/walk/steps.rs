@@ -161,4 +161,46 @@ impl Walk {
         unmet.sort();
         unmet
     }
+
+    /// Writes a finished operation into the record.
+    pub(crate) fn log(&mut self, core: &Core, op: u32) {
+        if self.steps.is_none() && self.planned.is_some() {
+            let planned = self.planned_at.get(op as usize).copied().unwrap_or(NO);
+            if planned != NO {
+                self.as_planned.push(planned);
+                if let Some(steps) = &self.planned {
+                    let at = core.graph[self.ops[op as usize].id].visit;
+                    self.visits[at as usize].told.clone_from(&steps[planned as usize].after);
+                }
+                return;
+            }
+            if !matches!(self.ops[op as usize].act, OpAct::Act(_)) {
+                return;
+            }
+        }
+        if let Some(step) = self.step(core, op) {
+            self.log_step(core, self.ops[op as usize].id, step);
+        }
+    }
+
+    /// Remembers how an item was told. A read tells what was found, not how the item stands.
+    fn tell(&mut self, core: &Core, id: Id, step: &Step) {
+        if step.action != Action::Retrieve
+            && let Some(visit) = self.visits.get_mut(core.graph[id].visit as usize)
+        {
+            visit.told.clone_from(&step.after);
+        }
+    }
+
+    /// Writes a step that was not planned into the record.
+    pub(crate) fn log_step(&mut self, core: &Core, id: Id, step: Step) {
+        self.tell(core, id, &step);
+        if self.steps.is_none() {
+            let planned = self.planned.as_deref().unwrap_or_default();
+            self.steps = Some(self.as_planned.iter().map(|at| planned[*at as usize].clone()).collect());
+        }
+        if let Some(steps) = &mut self.steps {
+            steps.push(step);
+        }
+    }
 }
