@@ -46,6 +46,9 @@ impl Walk {
         else {
             self.stage(core, id, rank);
             self.forgive(core, id);
+            for child in core.graph[id].derived.clone() {
+                self.doom_leftover(core, child, rank);
+            }
             return;
         };
         self.stage(core, id, rank);
