@@ -35,6 +35,9 @@ impl Walk {
                 self.keep_both_edges(core, id);
                 self.hold_back(core, op);
             } else if node.exists() {
+                // It stays, so what it needed to be created does not count.
+                let at = node.visit;
+                self.visits[at as usize].bounce = false;
                 self.hold_back(core, op);
             } else {
                 self.free_downs(core, op);
