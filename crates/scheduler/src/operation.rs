@@ -69,6 +69,19 @@ pub enum Act {
     },
 }
 
+impl Act {
+    /// The item it is about; `None` if it is about a whole kind.
+    pub fn key(&self) -> Option<&Key> {
+        match self {
+            Self::Create { key, .. }
+            | Self::Update { key, .. }
+            | Self::Delete { key, .. }
+            | Self::Retrieve { key, .. } => Some(key),
+            Self::RetrieveAll { .. } => None,
+        }
+    }
+}
+
 /// An item that a kind's actuator may expect to find.
 #[derive(Clone, Debug)]
 pub struct Expected {

@@ -59,17 +59,6 @@ impl Asked {
     }
 }
 
-/// The item that the act is about; `None` if it is about a whole kind.
-pub(crate) fn key_of(act: &Act) -> Option<&Key> {
-    match act {
-        Act::Create { key, .. }
-        | Act::Update { key, .. }
-        | Act::Delete { key, .. }
-        | Act::Retrieve { key, .. } => Some(key),
-        Act::RetrieveAll { .. } => None,
-    }
-}
-
 /// The word for the act.
 pub(crate) fn action_of(act: &Act) -> Action {
     match act {

@@ -13,7 +13,6 @@ use kilter_scheduler::{Act, Answer, Facts, Key};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
 
-use crate::asked::key_of;
 use crate::counters::Counters;
 use crate::error::OperationError;
 
@@ -176,7 +175,7 @@ pub struct Assignment {
 impl Assignment {
     /// The item; `None` if the whole kind is to be read.
     pub fn key(&self) -> Option<&Key> {
-        key_of(&self.act)
+        self.act.key()
     }
 
     /// Answers.

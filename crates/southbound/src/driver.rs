@@ -6,7 +6,7 @@ use kilter_scheduler::{Action, Key, KindId, OpId, Operation, Plan, Record, Sched
 use tokio::time::Instant;
 
 use crate::actuator::Actuators;
-use crate::asked::{action_of, key_of};
+use crate::asked::action_of;
 use crate::cancel::Cancel;
 use crate::clock::Clock;
 use crate::counters::{Counters, Counts};
@@ -181,7 +181,7 @@ impl Performance<'_> {
         let ready = self.scheduler.ready();
         let scheduler = &*self.scheduler;
         self.dispatch.hand_out(ready.into_iter().map(|Operation { id, kind, act }| {
-            let key = key_of(&act).cloned();
+            let key = act.key().cloned();
             let needs = key.as_ref().map(|key| scheduler.dependency_facts(key.as_str()));
             Work {
                 kind: scheduler.registry().name(kind),

@@ -21,7 +21,6 @@ use kilter_scheduler::{
 };
 
 pub use fault::{Effect, Fault, Mishap};
-pub(crate) use perform::key_of;
 
 use crate::attrs::Attrs;
 use crate::kinds::{self, TestKind};
@@ -175,12 +174,8 @@ impl World {
 
     /// The items on which operations hang, each once.
     pub(crate) fn hung_keys(&self) -> Vec<String> {
-        let mut keys: Vec<String> = self
-            .hung
-            .iter()
-            .filter_map(|operation| key_of(&operation.act))
-            .map(ToString::to_string)
-            .collect();
+        let mut keys: Vec<String> =
+            self.hung.iter().filter_map(|operation| operation.act.key()).map(ToString::to_string).collect();
         keys.sort();
         keys.dedup();
         keys

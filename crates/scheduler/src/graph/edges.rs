@@ -64,26 +64,20 @@ impl Graph {
 
     /// Makes the edges of the actual value those of the declared value, and drops the others.
     pub(crate) fn settle_edges(&mut self, id: Id, dropped: &mut Vec<Id>) {
-        let mut at = 0;
-        while at < self[id].needs.len() {
-            let edge = self[id].needs[at];
-            if edge.bits.has(EdgeBits::DECLARED) {
-                self[id].needs[at].bits.set(EdgeBits::ACTUAL, true);
-                at += 1;
-            } else {
-                dropped.push(edge.target);
-                self.remove_edge(id, at);
-            }
-        }
+        self.keep_declared_edges(id, true, dropped);
     }
 
     /// Forgets the edges of the actual value.
     pub(crate) fn clear_actual_edges(&mut self, id: Id, dropped: &mut Vec<Id>) {
+        self.keep_declared_edges(id, false, dropped);
+    }
+
+    fn keep_declared_edges(&mut self, id: Id, actual: bool, dropped: &mut Vec<Id>) {
         let mut at = 0;
         while at < self[id].needs.len() {
             let edge = self[id].needs[at];
             if edge.bits.has(EdgeBits::DECLARED) {
-                self[id].needs[at].bits.set(EdgeBits::ACTUAL, false);
+                self[id].needs[at].bits.set(EdgeBits::ACTUAL, actual);
                 at += 1;
             } else {
                 dropped.push(edge.target);

@@ -59,9 +59,7 @@ impl Walk {
                 }
             }
         }
-        let mut stack = std::mem::take(&mut self.stack);
-        self.push_released(core, &mut released, &mut stack);
-        self.stack = stack;
+        self.stack_up(core, &mut released);
     }
 
     /// What was read is neither the old nor the new value: the dependencies of both count.
@@ -122,9 +120,7 @@ impl Walk {
     fn let_go(&mut self, core: &Core, op: u32) {
         let mut released = Vec::new();
         self.release(op, &mut released);
-        let mut stack = std::mem::take(&mut self.stack);
-        self.push_released(core, &mut released, &mut stack);
-        self.stack = stack;
+        self.stack_up(core, &mut released);
     }
 
     /// What waited for an operation that will not happen stays as it is, and so does what waited for that.
@@ -181,9 +177,7 @@ impl Walk {
                 }
             }
         }
-        let mut stack = std::mem::take(&mut self.stack);
-        self.push_released(core, &mut released, &mut stack);
-        self.stack = stack;
+        self.stack_up(core, &mut released);
         for id in stopped {
             let at = core.graph[id].visit;
             self.visits[at as usize].bounce = false;
@@ -285,9 +279,7 @@ impl Walk {
             let op = &self.ops[*op as usize];
             op.state == OpState::Waiting && op.waits == 0
         });
-        let mut stack = std::mem::take(&mut self.stack);
-        self.push_released(core, &mut ready, &mut stack);
-        self.stack = stack;
+        self.stack_up(core, &mut ready);
     }
 
     /// Whether the waiting operations already are those of the choice.

@@ -247,9 +247,7 @@ impl Walk {
         self.ended += 1;
         let mut released = std::mem::take(&mut self.released);
         self.release(op, &mut released);
-        let mut stack = std::mem::take(&mut self.stack);
-        self.push_released(core, &mut released, &mut stack);
-        self.stack = stack;
+        self.stack_up(core, &mut released);
         self.released = released;
     }
 

@@ -257,12 +257,19 @@ impl Walk {
     }
 
     /// Puts operations on the stack such that dependents come before derived items, each by key.
-    pub(crate) fn push_released(&self, core: &Core, released: &mut Vec<u32>, stack: &mut Vec<u32>) {
+    fn push_released(&self, core: &Core, released: &mut Vec<u32>, stack: &mut Vec<u32>) {
         if released.len() > 1 {
             sort_by_key(&core.graph, released, |op| self.ops[*op as usize].id);
             released.sort_by_key(|op| core.graph[self.ops[*op as usize].id].is_derived());
         }
         stack.extend(released.drain(..).rev());
+    }
+
+    /// Puts operations that may run on the walk's own stack.
+    pub(crate) fn stack_up(&mut self, core: &Core, released: &mut Vec<u32>) {
+        let mut stack = std::mem::take(&mut self.stack);
+        self.push_released(core, released, &mut stack);
+        self.stack = stack;
     }
 
     /// The operations that wait for nothing, the first one last.

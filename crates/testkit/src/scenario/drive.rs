@@ -7,7 +7,7 @@ use kilter_scheduler::{
 use super::{Failed, Scenario, check};
 use crate::dice::Dice;
 use crate::render;
-use crate::world::{Memory, key_of};
+use crate::world::Memory;
 
 /// More operations than any script needs: a walk that goes on and on is reported instead of endured.
 const ENOUGH: usize = 10_000;
@@ -150,7 +150,7 @@ impl Scenario {
             }
             None => {
                 drive.disturbed = true;
-                drive.hanging.extend(key_of(&operation.act).cloned());
+                drive.hanging.extend(operation.act.key().cloned());
             }
         }
         Ok(())

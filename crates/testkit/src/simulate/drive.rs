@@ -52,7 +52,7 @@ impl Run {
                     }
                     let operation = open.swap_remove(at);
                     let violations = self.world.violations(&operation.act);
-                    if let Some(first) = violations.first().filter(|_| self.is_excusable()) {
+                    if let Some(first) = violations.first().filter(|_| self.has_no_excuse()) {
                         return Err(format!("dependency safety: {first}"));
                     }
                     let answer = self.world.perform(&operation).ok_or("nothing hangs in a history")?;
@@ -87,7 +87,7 @@ impl Run {
 
     /// Whether the world is in a state in which an unmet dependency is a mistake of the scheduler: nothing was changed
     /// behind its back, and no operation is unconfirmed.
-    fn is_excusable(&self) -> bool {
+    fn has_no_excuse(&self) -> bool {
         self.drifted.is_empty() && self.world.is_settled() && self.world.doubts().next().is_none()
     }
 }

@@ -9,17 +9,6 @@ use super::{Doubt, Effect, Index, Logged, Mishap, Told, World};
 use crate::attrs::Attrs;
 use crate::kinds::TestKind;
 
-/// The item that an operation is about; `None` if it reads a whole kind.
-pub(crate) fn key_of(act: &Act) -> Option<&Key> {
-    match act {
-        Act::Create { key, .. }
-        | Act::Update { key, .. }
-        | Act::Delete { key, .. }
-        | Act::Retrieve { key, .. } => Some(key),
-        Act::RetrieveAll { .. } => None,
-    }
-}
-
 fn action_of(act: &Act) -> Action {
     match act {
         Act::Create { .. } => Action::Create,
@@ -34,7 +23,7 @@ impl World {
     pub fn perform(&mut self, operation: &Operation) -> Option<Answer> {
         let kind = *self.bound.get(&operation.kind).expect("the kind was registered through the world");
         let action = action_of(&operation.act);
-        let key = key_of(&operation.act).cloned().unwrap_or_else(|| Key::new(kind.name()));
+        let key = operation.act.key().cloned().unwrap_or_else(|| Key::new(kind.name()));
         self.check(&kind, &operation.act);
         if action != Action::Retrieve {
             // A new operation takes the place of one that was accepted and never came true.
@@ -61,7 +50,7 @@ impl World {
     /// Lets the operations on this item that hang happen.
     pub fn release(&mut self, key: &Key) -> Vec<(OpId, Answer)> {
         let (released, hung) =
-            self.hung.drain(..).partition(|operation: &Operation| key_of(&operation.act) == Some(key));
+            self.hung.drain(..).partition(|operation: &Operation| operation.act.key() == Some(key));
         self.hung = hung;
         let mut answers = Vec::new();
         for operation in released {
@@ -141,7 +130,7 @@ impl World {
     }
 
     fn fail(&mut self, act: &Act, failure: Failure, effect: Effect) -> Answer {
-        if let Some(key) = key_of(act) {
+        if let Some(key) = act.key() {
             let doubt = if matches!(act, Act::Retrieve { .. }) { Doubt::ReadFailed } else { Doubt::Unread };
             self.doubts.insert(key.clone(), doubt);
         }
@@ -197,7 +186,7 @@ impl World {
 
     /// Panics if the operation contradicts what the agent was told.
     pub(super) fn check(&self, kind: &TestKind, act: &Act) {
-        let Some(key) = key_of(act) else {
+        let Some(key) = act.key() else {
             assert!(kind.reads() == Reads::Itself, "read all of `{}`, which cannot be read", kind.name());
             return;
         };

@@ -24,7 +24,7 @@ fn delete(key: &str, value: &str) -> Act {
 }
 
 fn perform(world: &mut World, act: &Act) -> Answer {
-    let kind = kinds::kind_of(super::key_of(act).unwrap()).unwrap();
+    let kind = kinds::kind_of(act.key().unwrap()).unwrap();
     world.act(&kind, act)
 }
 
