@@ -283,6 +283,7 @@ impl Walk {
         let refused = node.refused().is_some();
         let failure = node.failure().cloned();
         self.take_away(core, id);
+        self.unstick_derived(core, id, rank);
         let node = &mut core.graph[id];
         if refused {
             node.declared = None;

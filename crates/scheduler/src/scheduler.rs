@@ -128,6 +128,11 @@ impl Scheduler {
         self.current.as_ref().map_or(Stage::Idle, |current| current.stage)
     }
 
+    /// Whether the transaction under way failed and is on its way back.
+    pub fn is_reverting(&self) -> bool {
+        self.current.as_ref().is_some_and(|current| current.walk.reverting)
+    }
+
     /// Begins a transaction.
     pub fn begin(&mut self, txn: Txn, now: Timestamp) -> Seq {
         assert!(self.current.is_none(), "one transaction at a time");

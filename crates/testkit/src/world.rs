@@ -91,6 +91,8 @@ pub struct World {
     declared: BTreeMap<Key, Attrs>,
     /// What was deleted in this transaction, for the same reason.
     ghosts: BTreeMap<Key, Attrs>,
+    /// The transaction is on its way back: what it deleted may come again whatever a creation needs.
+    going_back: bool,
     bound: HashMap<KindId, TestKind>,
     faults: Vec<Fault>,
     accepted: BTreeMap<Key, Act>,
@@ -120,6 +122,7 @@ impl World {
     /// Says what is declared at the start of a transaction (before and after it, taken together).
     pub fn begin<'a>(&mut self, declared: impl IntoIterator<Item = (&'a Key, &'a Attrs)>) {
         self.ghosts.clear();
+        self.going_back = false;
         self.declared.clear();
         for (key, value) in declared {
             if let Some(kind) = kinds::kind_of(key) {
@@ -127,6 +130,11 @@ impl World {
             }
             self.declared.insert(key.clone(), value.clone());
         }
+    }
+
+    /// Says whether the transaction is on its way back.
+    pub fn go_back(&mut self, going_back: bool) {
+        self.going_back = going_back;
     }
 
     /// What exists under this key.

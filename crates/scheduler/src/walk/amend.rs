@@ -38,6 +38,7 @@ impl Walk {
                 // It stays, so what it needed to be created does not count.
                 let at = node.visit;
                 self.visits[at as usize].bounce = false;
+                self.visits[at as usize].fresh = false;
                 self.hold_back(core, op);
             } else {
                 self.free_downs(core, op);

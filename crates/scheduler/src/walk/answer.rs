@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::knots::Knots;
 use super::{Core, Op, OpAct, OpState, Walk};
 use crate::graph::node::{Awaited, EdgeBits, Failed, Flags, Id, NO};
 use crate::operation::{Act, Answer, Failure, OpId, Operation};
@@ -146,7 +147,7 @@ impl Walk {
             self.ended = self.ops.len();
             return false;
         }
-        if !self.break_cycles(core, &ended) {
+        if self.break_cycles(core, &ended) == Knots::Bounce {
             self.amend(core);
         }
         self.stack = self.roots(core);
@@ -319,11 +320,6 @@ impl Walk {
         }
         if let Some(rare) = node.rare.as_mut() {
             rare.failure = None;
-        }
-        // What it derives comes again with it, not after it has reached some value.
-        for at in 0..core.graph[id].derived.len() {
-            let child = core.graph[id].derived[at];
-            core.graph[child].flags.set(Flags::STUCK, false);
         }
         let mut dropped = Vec::new();
         core.graph.clear_actual_edges(id, &mut dropped);

@@ -156,6 +156,9 @@ impl Walk {
     /// Whether the item exists and goes on existing, so that what it needed for its creation does not matter.
     pub(crate) fn keeps(&self, core: &Core, id: Id) -> bool {
         let visit = self.visit_of(core, id);
+        if visit.is_some_and(|visit| visit.comes_back) {
+            return true;
+        }
         core.graph[id].exists()
             && !visit.is_some_and(|visit| visit.fresh)
             && match visit.map(|visit| (&visit.how, visit.bounce)) {
@@ -198,8 +201,10 @@ impl Walk {
             self.downs.push(at);
         }
         self.revised.push(at);
-        if matches!(choice, Choice::Create | Choice::Recreate) && !core.graph[id].has(Flags::HELD) {
-            // Made anew, it has its declared value, so what that derives need not wait.
+        if matches!(choice, Choice::Create | Choice::Recreate | Choice::Delete)
+            && !core.graph[id].has(Flags::HELD)
+        {
+            // What it derives comes again with it, not after it has reached some value.
             let rank = self.visits[at as usize].rank;
             self.unstick_derived(core, id, rank);
         }

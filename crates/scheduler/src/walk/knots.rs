@@ -5,6 +5,16 @@ use super::{Core, OpAct, OpState, Walk};
 use crate::graph::node::{Id, NO};
 use crate::record::Action;
 
+/// What became of the knots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Knots {
+    /// There were none.
+    None,
+    Loosened,
+    /// A vertex has to go down and come up instead of changing in place: the cascade has to run again.
+    Bounce,
+}
+
 impl Walk {
     /// Loosens every knot among the operations that are not in `sequence`.
     ///
@@ -12,9 +22,8 @@ impl Walk {
     /// * Of items that come up, one that also waits for something outside the knot begins (else the first by key): it
     ///   does not wait for the others.
     /// * Of items that go down, one that was asked to go (else the first by key) is last: the others do not wait for it.
-    /// * If changes in place are part of the knot, the first by key is made by going down and coming up instead; then
-    ///   the answer is `false` and the cascade has to run again.
-    pub(crate) fn break_cycles(&mut self, core: &Core, sequence: &[u32]) -> bool {
+    /// * If changes in place are part of the knot, the first by key is made by going down and coming up instead.
+    pub(crate) fn break_cycles(&mut self, core: &Core, sequence: &[u32]) -> Knots {
         let mut stuck = vec![true; self.ops.len()];
         for op in sequence {
             stuck[*op as usize] = false;
@@ -22,12 +31,13 @@ impl Walk {
         for (at, op) in self.ops.iter().enumerate() {
             stuck[at] &= op.state == OpState::Waiting;
         }
-        for knot in self.knots(&stuck) {
-            if !self.loosen(core, &knot) {
-                return false;
+        let knots = self.knots(&stuck);
+        for knot in &knots {
+            if !self.loosen(core, knot) {
+                return Knots::Bounce;
             }
         }
-        true
+        if knots.is_empty() { Knots::None } else { Knots::Loosened }
     }
 
     fn loosen(&mut self, core: &Core, knot: &[u32]) -> bool {

@@ -112,6 +112,8 @@ pub(crate) struct Visit {
     pub(crate) existed: bool,
     /// It came into being in this transaction, which is on its way back: what it needed to be created counts again.
     pub(crate) fresh: bool,
+    /// It was there before the transaction, which is on its way back: it comes back whatever a creation would need.
+    pub(crate) comes_back: bool,
     saved: Saved,
     /// It is counted as leaving in its groups.
     pub(crate) leaving: bool,
@@ -391,6 +393,7 @@ impl Walk {
             flags: core.graph[id].flags,
             existed: core.graph[id].exists(),
             fresh: false,
+            comes_back: false,
             saved: Saved::Nothing,
             leaving: false,
             note: None,

@@ -136,6 +136,7 @@ impl Walk {
         core.graph[id].rare().awaited = None;
         if removal {
             self.take_away(core, id);
+            self.unstick_derived(core, id, rank);
         } else {
             let same_as_asked = awaited.value.is_some() && awaited.value == seen.value;
             core.graph.set_actual(id, seen.value.clone(), false, &mut self.touched);

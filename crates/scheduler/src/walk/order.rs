@@ -6,6 +6,7 @@
 //!
 //! All of it is read from the side of the dependent, so that a popular item costs nothing unless it moves itself.
 
+use super::knots::Knots;
 use super::{Choice, Core, Link, Op, OpAct, OpState, Walk};
 use crate::graph::node::{Edge, EdgeBits, Flags, Id, NO};
 use crate::graph::sort_by_key;
@@ -29,8 +30,10 @@ impl Walk {
             if sequence.len() == self.ops.len() {
                 break sequence;
             }
-            if !self.break_cycles(core, &sequence) {
-                return false;
+            match self.break_cycles(core, &sequence) {
+                Knots::Bounce => return false,
+                Knots::Loosened => {}
+                Knots::None => unreachable!("what waits outside of a knot waits for something that comes"),
             }
         };
         if plan {
@@ -194,6 +197,7 @@ impl Walk {
         let note = !matches!(action, Action::Create | Action::Update | Action::Adopt);
         if let Some(group) = core.graph[edge.target].group() {
             if !note
+                && core.graph.is_goal(edge.target)
                 && group.present <= group.leaving
                 && !(edge.bits.has(EdgeBits::CREATE) && action != Action::Create)
             {

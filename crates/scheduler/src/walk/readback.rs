@@ -118,7 +118,9 @@ impl Walk {
         let failure = core.graph[id].failure().cloned();
         let missing =
             core.graph[id].has(Flags::APPLIED) && core.graph[id].declared.is_some() && failure.is_none();
+        let rank = self.rank_of(core, id);
         self.take_away(core, id);
+        self.unstick_derived(core, id, rank);
         core.graph[id].flags.set(Flags::MISSING, missing);
         if failure.is_some() {
             core.graph[id].rare().failure = failure;

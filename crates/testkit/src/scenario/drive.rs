@@ -138,6 +138,7 @@ impl Scenario {
         if drive.performed > ENOUGH {
             return Err("the walk does not end".into());
         }
+        self.world.go_back(self.scheduler.is_reverting());
         let violations = self.world.violations(&operation.act);
         if !violations.is_empty() {
             return Err(format!("unsafe operation: {}", violations.join("; ")).into());

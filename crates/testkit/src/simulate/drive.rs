@@ -29,6 +29,7 @@ impl Run {
         self.was_declared.clone_from(&self.declared);
         self.scheduler.begin(txn, self.now);
         let mut surprised = false;
+        let mut answers = 0_u32;
         loop {
             match self.scheduler.stage() {
                 Stage::Planned => self.scheduler.execute(),
@@ -50,7 +51,12 @@ impl Run {
                         }
                         continue;
                     }
+                    answers += 1;
+                    if answers > 10_000 {
+                        return Err("the walk does not end".to_owned());
+                    }
                     let operation = open.swap_remove(at);
+                    self.world.go_back(self.scheduler.is_reverting());
                     let violations = self.world.violations(&operation.act);
                     if let Some(first) = violations.first().filter(|_| self.has_no_excuse()) {
                         return Err(format!("dependency safety: {first}"));

@@ -77,8 +77,9 @@ impl World {
         creation: bool,
         found: &mut Vec<String>,
     ) {
+        let comes_back = self.going_back && self.ghosts.contains_key(key);
         for dependency in dependencies(key, value) {
-            let matters = creation || !dependency.to_create;
+            let matters = (creation && !comes_back) || !dependency.to_create;
             if matters && !dependency.need.is_met(after) && !self.in_circle_with(key, &dependency.need) {
                 found.push(format!("`{key}` is made or changed without {:?}", dependency.need));
             }
