@@ -285,8 +285,12 @@ impl World {
             }
         }
         for (key, thing) in self.things.iter().filter(|(key, _)| is_item(key)) {
-            let index = self.told.get(key).and_then(|told| told.index);
-            let told = Told { value: thing.value.clone(), index, origin: thing.origin };
+            // An agent that does not remember having made a part takes it for whose its base is.
+            let known = self.told.get(key);
+            let base_is = self.things.get(base).map_or(thing.origin, |base| base.origin);
+            let origin = known.map_or(base_is, |told| told.origin);
+            let index = known.and_then(|told| told.index);
+            let told = Told { value: thing.value.clone(), index, origin };
             self.told.insert(key.clone(), told);
         }
         self.doubts.retain(|key, _| !is_item(key));

@@ -192,6 +192,10 @@ impl Walk {
             self.learn_how(core, id);
         }
         let choice = self.choose(core, at);
+        if choice == Choice::Update && core.graph[id].is_observed() {
+            // What was not made here gets its old value back if the transaction fails, whoever asked for the change.
+            self.remember(core, at);
+        }
         let visit = &mut self.visits[at as usize];
         visit.choice = choice;
         if !visit.leaving
@@ -218,10 +222,14 @@ impl Walk {
             return Choice::Nothing;
         }
         let active = node.is_wanted() && self.is_ready(core, visit.id);
+        // What failed is left alone until somebody asks again, and so is what has a refused value, unless the way back
+        // leads to what it was.
+        let left_alone = node.failure().is_some()
+            || (node.refused().is_some() && !(self.reverting && node.actual != node.declared));
         if node.is_observed() {
             return match (&node.declared, &visit.how) {
                 (Some(_), _) if !active => Choice::Note(Action::Hold),
-                (Some(_), _) if node.failure().is_some() || node.refused().is_some() => Choice::Nothing,
+                (Some(_), _) if left_alone => Choice::Nothing,
                 (Some(_), How::InPlace) => Choice::Update,
                 (Some(_), How::Same) => Choice::Adopt,
                 (Some(_), _) => Choice::Nothing,
@@ -238,8 +246,7 @@ impl Walk {
                 _ if !stays => Choice::Delete,
                 (Some(_), _) if visit.bounce => Choice::Recreate,
                 (None, _) => Choice::Nothing,
-                // A failed item is left alone until somebody asks again.
-                (Some(_), _) if node.failure().is_some() || node.refused().is_some() => Choice::Nothing,
+                (Some(_), _) if left_alone => Choice::Nothing,
                 (Some(_), How::Recreate(_)) => Choice::Recreate,
                 (Some(_), How::InPlace) => Choice::Update,
                 (Some(_), How::Same | How::Unknown) => Choice::Adopt,

@@ -100,19 +100,27 @@ impl Walk {
 
     /// Lets items go on whose change waited for something that stood on them, unless something else still does.
     pub(crate) fn release_held(&mut self, core: &mut Core, targets: &[Id], rank: u32) {
-        for target in targets {
-            let members: Vec<Id> =
-                core.graph[*target].group().map(|group| group.members.clone()).unwrap_or_default();
-            for id in members.into_iter().chain(std::iter::once(*target)) {
-                if core.graph[id].has(Flags::HELD) && !self.is_held(core, id) {
-                    core.graph[id].flags.set(Flags::HELD, false);
-                    let at = self.visit(core, id, rank);
-                    self.learn_how(core, id);
-                    self.again.push(at);
-                    self.unstick_derived(core, id, rank);
-                }
+        let mut open: Vec<Id> = targets.iter().rev().copied().collect();
+        while let Some(id) = open.pop() {
+            if let Some(group) = core.graph[id].group() {
+                open.extend(group.members.iter().rev());
+            }
+            if core.graph[id].has(Flags::HELD) && !self.is_held(core, id) {
+                core.graph[id].flags.set(Flags::HELD, false);
+                let at = self.visit(core, id, rank);
+                self.learn_how(core, id);
+                self.again.push(at);
+                self.unstick_derived(core, id, rank);
+                open.extend(below(core, id));
             }
         }
+    }
+
+    /// What was held itself held what it stands on.
+    pub(super) fn release_below(&mut self, core: &mut Core, id: Id) {
+        let targets: Vec<Id> = below(core, id).collect();
+        let rank = self.rank_of(core, id);
+        self.release_held(core, &targets, rank);
     }
 
     /// Whether something that failed, is not confirmed or is held itself stands on the vertex and does not go.
@@ -140,4 +148,9 @@ impl Walk {
                 .iter()
                 .all(|edge| edge.target != target || !edge.bits.has(EdgeBits::DECLARED))
     }
+}
+
+/// What the vertex stands on.
+fn below(core: &Core, id: Id) -> impl Iterator<Item = Id> {
+    core.graph[id].needs.iter().filter(|edge| edge.bits.has(EdgeBits::ACTUAL)).map(|edge| edge.target)
 }

@@ -101,8 +101,6 @@ pub(crate) struct Visit {
     pub(crate) bounce: bool,
     /// The transaction names it.
     pub(crate) own: bool,
-    /// Its declaration was written by this transaction.
-    pub(crate) staged: bool,
     /// It stood like this before.
     pub(crate) was: State,
     /// As it was before, and as the last step told it.
@@ -386,7 +384,6 @@ impl Walk {
             how: How::Unknown,
             bounce: false,
             own: false,
-            staged: false,
             was,
             told: first.clone(),
             first,
@@ -404,8 +401,14 @@ impl Walk {
     /// The visit of a vertex whose declaration is about to be written; remembers what was.
     pub(crate) fn stage(&mut self, core: &mut Core, id: Id, rank: u32) -> u32 {
         let at = self.visit(core, id, rank);
+        self.remember(core, at);
+        at
+    }
+
+    /// Remembers how the vertex of a visit stood, for the way back.
+    pub(crate) fn remember(&mut self, core: &Core, at: u32) {
         let visit = &mut self.visits[at as usize];
-        visit.staged = true;
+        let id = visit.id;
         if let Saved::Nothing = visit.saved {
             let node = &core.graph[id];
             visit.saved =
@@ -424,7 +427,6 @@ impl Walk {
                     }))
                 };
         }
-        at
     }
 
     pub(crate) fn visit_of(&self, core: &Core, id: Id) -> Option<&Visit> {

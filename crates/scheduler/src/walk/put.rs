@@ -100,9 +100,12 @@ impl Walk {
     pub(crate) fn forgive(&mut self, core: &mut Core, id: Id) {
         let node = &mut core.graph[id];
         node.flags.set(Flags::STUCK, false);
-        node.flags.set(Flags::HELD, false);
         if let Some(rare) = node.rare.as_mut() {
             rare.failure = None;
+        }
+        if node.has(Flags::HELD) {
+            node.flags.set(Flags::HELD, false);
+            self.release_below(core, id);
         }
     }
 

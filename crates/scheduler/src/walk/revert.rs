@@ -43,7 +43,7 @@ impl Walk {
             self.visits[at as usize].own |= visit.own;
             self.visits[at as usize].rank = rank;
             self.visits[at as usize].fresh = !visit.existed;
-            self.visits[at as usize].comes_back = visit.existed;
+            self.visits[at as usize].comes_back = visit.existed && visit.flags.has(Flags::GOAL);
             self.visits[at as usize].told.clone_from(&visit.told);
         }
         self.contenders.clear();
