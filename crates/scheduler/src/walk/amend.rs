@@ -47,16 +47,17 @@ impl Walk {
         self.distrust(core, id);
     }
 
-    /// What had to go and waited for a creation under way need not wait for it any more: it did not happen.
+    /// What had to go and waited for a creation under way need not wait for it any more: it did not happen. Neither
+    /// need those who waited only because it is nicer.
     fn free_downs(&mut self, core: &Core, op: u32) {
-        let downs: Vec<u32> = self.ops[op as usize].next.iter().map(|link| link.to).collect();
         let mut released = Vec::new();
-        for down in downs {
-            let op = &mut self.ops[down as usize];
-            if op.act == OpAct::Act(Action::Delete) && op.state == OpState::Waiting && op.waits > 0 {
+        for link in std::mem::take(&mut self.ops[op as usize].next) {
+            let op = &mut self.ops[link.to as usize];
+            let lets_go = link.soft || op.act == OpAct::Act(Action::Delete);
+            if lets_go && op.state == OpState::Waiting && op.waits > 0 {
                 op.waits -= 1;
                 if op.waits == 0 {
-                    released.push(down);
+                    released.push(link.to);
                 }
             }
         }

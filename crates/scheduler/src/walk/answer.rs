@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::knots::Knots;
-use super::{Core, Op, OpAct, OpState, Walk};
+use super::{Core, How, Op, OpAct, OpState, Walk};
 use crate::graph::node::{Awaited, EdgeBits, Failed, Flags, Id, NO};
 use crate::operation::{Act, Answer, Failure, OpId, Operation};
 use crate::record::{Action, Cause, Marks, Step};
@@ -281,6 +281,12 @@ impl Walk {
                 node.flags.set(Flags::MISSING, false);
                 if facts.is_some() || action == Action::Create {
                     node.facts = facts;
+                }
+                if action == Action::Create {
+                    // It has come up: what it went down for is over.
+                    let visit = &mut self.visits[node.visit as usize];
+                    visit.how = How::Same;
+                    visit.bounce = false;
                 }
                 let foreign = action != Action::Create && node.has(Flags::OBSERVED);
                 let declared = node.declared.clone();
