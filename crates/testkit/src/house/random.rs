@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use kilter_events::builtin::{ExternalChange, InputChange};
 use kilter_events::{
-    Direction, Event, EventRecord, Method, Query, Scope, Severity, Step, UpdateMode, to_json,
+    Direction, Event, EventRecord, Method, Provenance, Query, Scope, Severity, Step, UpdateMode, to_json,
 };
 use kilter_scheduler::{Action, Failure, Key, Outcome, State};
 use serde_json::Value as Json;
@@ -225,6 +225,8 @@ fn happen(house: &mut House, seen: &mut Seen, happening: &Happening) -> Result<(
 struct Seen {
     handlers: Vec<String>,
     world: String,
+    /// Who declares each item.
+    provenance: Vec<Provenance>,
     /// Whether something had failed before, so that the world may move.
     unsettled: bool,
 }
@@ -240,6 +242,7 @@ fn go_on(house: &mut House, seen: &mut Seen) -> Result<(), Failed> {
                 });
                 seen.handlers = house.handlers.iter().map(|handler| handler.mind().text()).collect();
                 seen.world = house.world().dump();
+                seen.provenance = provenance(house)?;
             }
             Step::Closed(record) => no_trace(house, seen, &record)?,
             Step::Perform(effect) => {
@@ -250,6 +253,12 @@ fn go_on(house: &mut House, seen: &mut Seen) -> Result<(), Failed> {
         }
     }
     Err("the loop does not come to rest".into())
+}
+
+/// Who declares each of the items that events are about.
+fn provenance(house: &mut House) -> Result<Vec<Provenance>, Failed> {
+    let keys = KINDS.iter().flat_map(|kind| (1..=2).map(move |number| format!("{kind}/{number}")));
+    keys.map(|key| Ok(house.events()?.provenance(&key))).collect()
 }
 
 /// An event that was reverted left no trace, in handlers nor in the world.
@@ -266,6 +275,9 @@ fn no_trace(house: &mut House, seen: &Seen, record: &EventRecord) -> Result<(), 
     if handlers != seen.handlers {
         let (before, after) = (&seen.handlers, &handlers);
         return Err(format!("a reverted event left a trace in handlers: {before:?} → {after:?}").into());
+    }
+    if provenance(house)? != seen.provenance {
+        return Err("a reverted event left a trace in what handlers are known to declare".into());
     }
     let world = house.world().dump();
     if world != seen.world && !seen.unsettled {
