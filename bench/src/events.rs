@@ -18,7 +18,7 @@ use kilter_events::{
     Settings, Step, UpdateMode, from_json, to_json,
 };
 use kilter_scheduler::{
-    Act, Answer, Change, Key, Kind, Record, Scheduler, Stage, Timestamp, Txn, ValueRef, describe,
+    Act, Answer, Change, Key, Kind, Record, Retry, Scheduler, Stage, Timestamp, Txn, ValueRef, describe,
 };
 use meter::Meter;
 use serde::{Deserialize, Serialize};
@@ -198,7 +198,8 @@ fn scheduler_alone(n: u64) -> anyhow::Result<Meter> {
         for count in 1..=n {
             now = now.after(Duration::from_millis(1));
             let put = |key: &Key| Change::put(key.clone(), ValueRef::new(Counter { count }));
-            perform(&mut scheduler, Txn::changes(keys.iter().map(put).collect()), now);
+            let txn = Txn::changes(keys.iter().map(put).collect());
+            perform(&mut scheduler, txn.with_retry(Retry::default()).described("Counted"), now);
         }
     }))
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use kilter_scheduler::{Plan, Record, Scheduler, Timestamp, Txn};
 
 use crate::builtin::VerificationResync;
-use crate::draft::{Internal, Provenance};
+use crate::draft::{Internal, Provenance, Staged};
 use crate::event::Event;
 use crate::external::External;
 use crate::fatal::{Fatal, FatalReason};
@@ -95,6 +95,7 @@ impl EventLoop {
                 resyncs: 0,
                 next_seq: 0,
                 next_effect: 0,
+                spare: Staged::default(),
                 settings,
             },
             queue: Queue::new(Arc::clone(&inbox)),
@@ -174,7 +175,8 @@ impl EventLoop {
     /// What to do next.
     pub fn next(&mut self, now: Timestamp) -> Step {
         assert!(self.awaited.is_none(), "what was asked for is to be told first");
-        let owed = self.core.scheduler.deadline().is_some_and(|deadline| deadline <= now);
+        let is_owed = |deadline| deadline <= now;
+        let owed = self.recorder.is_some() && self.core.scheduler.deadline().is_some_and(is_owed);
         let step = self.step(now);
         if let Some(recorder) = &mut self.recorder {
             let taken = self.queue.taken.as_mut().map(std::mem::take).unwrap_or_default();
@@ -292,6 +294,14 @@ impl EventLoop {
             recorder.planned(plan.as_ref(), now);
         }
         self.close(Answer::Planned(plan), now);
+    }
+
+    pub(crate) fn awaits_commit(&self) -> bool {
+        matches!(self.awaited, Some(Awaited::Commit | Awaited::Due))
+    }
+
+    pub(crate) fn awaits_plan(&self) -> bool {
+        self.awaited == Some(Awaited::Plan)
     }
 
     fn close(&mut self, answer: Answer, now: Timestamp) {

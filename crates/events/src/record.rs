@@ -89,6 +89,9 @@ pub struct EventRecord {
     pub txn_error: Option<Arc<str>>,
     /// The transaction.
     pub txn: Option<Arc<Record>>,
+    /// About how many bytes the transaction occupies: the scheduler has weighed it.
+    #[serde(skip)]
+    pub(crate) txn_weight: usize,
     /// Everything that went wrong; the first is what the producer was told.
     pub failures: Vec<Failure>,
     /// External declarations that contradict each other.
@@ -145,6 +148,6 @@ impl Entry for EventRecord {
             + failures.sum::<usize>()
             + size_of_val(self.conflicts.as_slice())
             + size_of_val(self.differences.as_slice())
-            + self.txn.as_ref().map_or(0, |txn| txn.weight())
+            + self.txn_weight
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kilter_scheduler::{OpId, Plan, PlanHash, Record, Txn};
+use kilter_scheduler::{OpId, Plan, PlanHash, Record, Stage, Txn};
 
 use crate::event::{DecodeError, EventKinds, ReadValue};
 use crate::event_loop::EventLoop;
@@ -68,8 +68,16 @@ pub fn replay(
     values: &dyn ReadValue,
     mut shown: impl FnMut(&Step),
 ) -> Result<Replayed, ReplayError> {
-    let mut replay =
-        Replay { events, kinds, values, txn: None, record: None, plan: None, done: Replayed::default() };
+    let mut replay = Replay {
+        events,
+        kinds,
+        values,
+        txn: None,
+        open: Vec::new(),
+        record: None,
+        plan: None,
+        done: Replayed::default(),
+    };
     for (line, what) in (1..).zip(lines) {
         if let Some(step) = replay.line(line, what)? {
             shown(&step);
@@ -84,6 +92,8 @@ struct Replay<'a> {
     values: &'a dyn ReadValue,
     /// What the loop asks for.
     txn: Option<Txn>,
+    /// Operations that were offered and not answered.
+    open: Vec<OpId>,
     record: Option<Arc<Record>>,
     plan: Option<Plan>,
     done: Replayed,
@@ -91,7 +101,6 @@ struct Replay<'a> {
 
 impl Replay<'_> {
     fn line(&mut self, line: usize, what: Line) -> Result<Option<Step>, ReplayError> {
-        let scheduler = self.events.scheduler_mut();
         match what {
             Line::Started { .. } => {}
             Line::Taken(written) => {
@@ -102,50 +111,24 @@ impl Replay<'_> {
                 self.done.events += 1;
             }
             Line::Next(now) => {
+                self.expect(line, "a question", !self.events.awaits_commit() && !self.events.awaits_plan())?;
                 let step = self.events.next(now);
                 if let Step::Commit(txn) | Step::Plan(txn) = &step {
                     self.txn = Some(txn.clone());
                 }
                 return Ok(Some(step));
             }
-            Line::Begun(now) => match self.txn.take() {
-                Some(txn) => {
-                    scheduler.begin(txn, now);
-                    self.plan = None;
-                }
-                None => return Err(differs(line, "a transaction", "none")),
-            },
-            Line::Asked(offered) => {
-                let replayed = scheduler.next().map(|operation| operation.id);
-                if replayed != offered {
-                    let shown = |id: Option<OpId>| format!("{id:?}");
-                    return Err(differs(line, shown(offered), shown(replayed)));
-                }
-            }
-            Line::Answered(id, answer, now) => {
-                let answer = answer.read(self.values);
-                let answer = answer.map_err(|reason| ReplayError::Answer { line, reason })?;
-                scheduler.answer(id, answer, now);
-            }
-            Line::Executed => scheduler.execute(),
-            Line::Abandoned => {
-                self.plan = scheduler.plan().cloned();
-                scheduler.abandon();
-            }
-            Line::Cancelled(reason) => scheduler.cancel(&reason),
-            Line::Finished(now) => self.record = Some(scheduler.finish(now)),
             Line::Committed { now, plan } => {
+                self.expect(line, "a commit", self.events.awaits_commit() && self.is_at(&[Stage::Idle]))?;
                 let record = self.record.take();
                 self.same_plan(line, plan, record.as_deref().and_then(record_hash))?;
                 self.events.committed(record, now);
             }
             Line::Planned { now, plan } => {
+                self.expect(line, "a plan", self.events.awaits_plan() && self.is_at(&[Stage::Idle]))?;
                 let replayed = self.plan.take();
-                self.same_plan(
-                    line,
-                    plan,
-                    replayed.as_ref().map(Plan::hash).as_ref().map(PlanHash::to_string),
-                )?;
+                let hash = replayed.as_ref().map(Plan::hash).as_ref().map(PlanHash::to_string);
+                self.same_plan(line, plan, hash)?;
                 self.events.planned(replayed, now);
             }
             Line::Ended { graph } => {
@@ -154,8 +137,75 @@ impl Replay<'_> {
                     return Err(differs(line, format!("graph {graph}"), format!("graph {replayed}")));
                 }
             }
+            Line::Begun(_)
+            | Line::Asked(_)
+            | Line::Answered(..)
+            | Line::Executed
+            | Line::Abandoned
+            | Line::Cancelled(_)
+            | Line::Finished(_) => self.dialogue(line, what)?,
         }
         Ok(None)
+    }
+
+    /// What the scheduler was told.
+    fn dialogue(&mut self, line: usize, what: Line) -> Result<(), ReplayError> {
+        match what {
+            Line::Begun(now) => {
+                self.expect(line, "a transaction", self.is_at(&[Stage::Idle]))?;
+                let txn = self.txn.take().ok_or_else(|| differs(line, "a transaction", "none"))?;
+                self.events.scheduler_mut().begin(txn, now);
+                (self.record, self.plan) = (None, None);
+                self.open.clear();
+            }
+            Line::Asked(offered) => {
+                self.expect(line, "an operation", self.is_at(&[Stage::Refreshing, Stage::Walking]))?;
+                let replayed = self.events.scheduler_mut().next().map(|operation| operation.id);
+                if replayed != offered {
+                    return Err(differs(line, format!("{offered:?}"), format!("{replayed:?}")));
+                }
+                self.open.extend(replayed);
+            }
+            Line::Answered(id, answer, now) => {
+                let at = self.open.iter().position(|open| *open == id);
+                let at =
+                    at.ok_or_else(|| differs(line, format!("an answer to {id:?}"), "no such operation"))?;
+                self.open.swap_remove(at);
+                let answer = answer.read(self.values);
+                let answer = answer.map_err(|reason| ReplayError::Answer { line, reason })?;
+                self.events.scheduler_mut().answer(id, answer, now);
+            }
+            Line::Executed => {
+                self.expect(line, "an execution", self.is_at(&[Stage::Planned]))?;
+                self.events.scheduler_mut().execute();
+            }
+            Line::Abandoned => {
+                self.expect(line, "an abandoned plan", self.is_at(&[Stage::Planned]))?;
+                self.plan = self.events.scheduler().plan().cloned();
+                self.events.scheduler_mut().abandon();
+            }
+            Line::Cancelled(reason) => self.events.scheduler_mut().cancel(&reason),
+            Line::Finished(now) => {
+                self.expect(line, "an end", self.is_at(&[Stage::Ended]))?;
+                self.record = Some(self.events.scheduler_mut().finish(now));
+            }
+            Line::Started { .. }
+            | Line::Taken(_)
+            | Line::Next(_)
+            | Line::Committed { .. }
+            | Line::Planned { .. }
+            | Line::Ended { .. } => {}
+        }
+        Ok(())
+    }
+
+    fn is_at(&self, stages: &[Stage]) -> bool {
+        stages.contains(&self.events.scheduler().stage())
+    }
+
+    fn expect(&self, line: usize, what: &str, fits: bool) -> Result<(), ReplayError> {
+        let stage = self.events.scheduler().stage();
+        if fits { Ok(()) } else { Err(differs(line, what, format!("nothing of the kind: {stage:?}"))) }
     }
 
     fn same_plan(

@@ -65,6 +65,8 @@ pub(crate) struct Core {
     pub(crate) resyncs: u64,
     pub(crate) next_seq: u64,
     pub(crate) next_effect: u64,
+    /// The empty table of the turn before.
+    pub(crate) spare: Staged,
 }
 
 /// What kind of event it is for the loop.
@@ -137,7 +139,7 @@ pub(crate) struct Turn {
 impl Turn {
     /// Steps 1 to 6.
     pub(crate) fn open(core: &mut Core, queued: Queued, room: usize, now: Timestamp) -> (Self, Opening) {
-        let mut turn = Self::new(queued, room, now);
+        let mut turn = Self::new(queued, room, now, std::mem::take(&mut core.spare));
         turn.refresh_caches(core); // 1
         turn.reflect_update(core); // 2
         turn.order_handlers(core); // 3
@@ -164,7 +166,7 @@ impl Turn {
         closed.into_closed(core)
     }
 
-    fn new(queued: Queued, room: usize, now: Timestamp) -> Self {
+    fn new(queued: Queued, room: usize, now: Timestamp, staged: Staged) -> Self {
         let event = &queued.event;
         let role = match event.body::<HealingResync>() {
             Some(HealingResync::AfterError { .. }) => Role::Healing,
@@ -179,7 +181,7 @@ impl Turn {
             start: now,
             order: Vec::new(),
             completed: Vec::new(),
-            staged: Staged::default(),
+            staged,
             asked: Asked::default(),
             room,
             changes: Vec::new(),
@@ -303,7 +305,8 @@ impl Turn {
         self.seq = if core.resyncs == 0 { core.next_seq.max(1) } else { core.next_seq };
         core.next_seq = self.seq;
         core.next_seq += 1;
-        self.records.reserve(self.order.len());
+        self.records.reserve_exact(self.order.len());
+        self.completed.reserve_exact(self.order.len());
     }
 
     /// Step 6.

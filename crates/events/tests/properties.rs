@@ -4,7 +4,8 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use kilter_testkit::house::random::{Happening, history, run};
+use kilter_testkit::Dice;
+use kilter_testkit::house::random::{Happening, history, lived, run};
 use kilter_testkit::simulate::shorten;
 
 /// How many sequences are run.
@@ -34,4 +35,28 @@ fn every_property_holds_in_random_sequences() {
         let lines: Vec<String> = short.iter().map(ToString::to_string).collect();
         panic!("seed {seed}: {what}\nafter\n{}", lines.join("\n"));
     }
+}
+
+/// A recording may be cut off, or come from another version: that is an error with a line, never a panic.
+#[test]
+fn a_damaged_recording_is_an_error() {
+    let mut dice = Dice::new(7);
+    let mut refused = 0;
+    for seed in 0..60 {
+        let house = lived(&history(seed)).unwrap();
+        let lines = house.recording();
+        for _ in 0..10 {
+            let mut damaged = lines.clone();
+            let at = dice.below(damaged.len());
+            match dice.below(3) {
+                0 => {
+                    damaged.remove(at);
+                }
+                1 => damaged.insert(at, lines[dice.below(lines.len())].clone()),
+                _ => damaged.swap(at, dice.below(lines.len())),
+            }
+            refused += usize::from(house.replay(damaged).is_err());
+        }
+    }
+    assert!(refused > 100, "only {refused} damaged recordings were found out");
 }

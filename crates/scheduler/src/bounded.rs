@@ -134,6 +134,14 @@ impl<R: Entry> Bounded<R> {
         early.or_else(|| in_recent.ok().map(|at| &self.recent[at].record))
     }
 
+    /// About how many bytes the record at a position occupies, as it was weighed when it was added.
+    pub fn weight(&self, seq: Seq) -> Option<usize> {
+        let newest = self.recent.back().or(self.permanent.last());
+        let newest = newest.filter(|weighed| weighed.record.seq() == seq);
+        let all = || self.permanent.iter().chain(&self.recent).find(|weighed| weighed.record.seq() == seq);
+        newest.or_else(all).map(|weighed| weighed.weight)
+    }
+
     /// The oldest position from which on nothing is missing; `None` if nothing is remembered.
     pub fn complete_since(&self) -> Option<Seq> {
         let first = self.permanent.first().map(|weighed| weighed.record.seq());

@@ -68,6 +68,11 @@ impl History {
         self.kept.get(seq)
     }
 
+    /// About how many bytes the record of a transaction occupies; `None` if it is not remembered.
+    pub fn weight(&self, seq: Seq) -> Option<usize> {
+        self.kept.weight(seq)
+    }
+
     /// The records of transactions that began in this time, oldest first.
     pub fn between(&self, since: Timestamp, until: Timestamp) -> impl Iterator<Item = &Arc<Record>> {
         self.iter().filter(move |record| record.start >= since && record.start <= until)

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kilter_scheduler::Timestamp;
+use kilter_scheduler::{Record, Timestamp};
 
 use super::{COMPONENT, Closed, Core, Role, Turn};
 use crate::draft::Asked;
@@ -16,9 +16,14 @@ use crate::record::EventRecord;
 
 impl Turn {
     /// Step 11.
-    pub(super) fn finish_record(self, core: &mut Core, now: Timestamp) -> Finished {
+    pub(super) fn finish_record(mut self, core: &mut Core, now: Timestamp) -> Finished {
+        core.spare = std::mem::take(&mut self.staged);
+        core.spare.clear();
         let event = &self.queued.event;
+        let weigh = |txn: &Record| core.scheduler.history().weight(txn.seq).unwrap_or_else(|| txn.weight());
+        let txn_weight = self.txn.as_deref().map_or(0, weigh);
         let record = Arc::new(EventRecord {
+            txn_weight,
             seq: self.seq,
             start: self.start,
             stop: now.max(self.start),

@@ -3,6 +3,7 @@
 use kilter_events::{EventKinds, Line, Opening, Step, graph_hash, replay};
 
 use super::event::{Planned, read_value};
+use super::handler::Scripted;
 use super::{Failed, House};
 use crate::world::World;
 
@@ -39,21 +40,21 @@ impl House {
         }
     }
 
+    /// The run so far, as it was written down.
+    pub fn recording(&self) -> Vec<Line> {
+        let graph = self.events.as_ref().map(|events| Line::Ended { graph: graph_hash(events.scheduler()) });
+        self.lines.iter().cloned().chain(graph).collect()
+    }
+
     /// The run once more from its recording, through text and back: the same plans, the same graph.
     pub fn check_replay(&mut self) -> Result<(), Failed> {
-        let Some(events) = &self.events else { return Ok(()) };
-        let graph = graph_hash(events.scheduler());
-        let mut written = std::mem::take(&mut self.lines);
-        written.push(Line::Ended { graph });
+        let written = self.recording();
         let lines = written.iter().map(|line| Ok(serde_json::from_str(&serde_json::to_string(line)?)?));
         let lines: Vec<Line> = lines.collect::<Result<_, Failed>>()?;
         if lines != written {
             return Err("a recording is not what it was after it was written and read".into());
         }
-        let mishaps = |at: usize| self.handlers[at].mind().mishaps.afresh();
-        let (mut again, handlers) = self.make(&mut World::default(), mishaps)?;
-        let kinds = EventKinds::default().with::<Planned>();
-        replay(&mut again, lines, &kinds, &read_value, |_| {})?;
+        let handlers = self.replay(lines)?;
         for (first, second) in self.handlers.iter().zip(&handlers) {
             let (first, second) = (first.mind().text(), second.mind().text());
             if first != second {
@@ -61,5 +62,14 @@ impl House {
             }
         }
         Ok(())
+    }
+
+    /// Replays lines on a fresh loop whose handlers go wrong where they went wrong here.
+    pub fn replay(&self, lines: Vec<Line>) -> Result<Vec<Scripted>, Failed> {
+        let mishaps = |at: usize| self.handlers[at].mind().mishaps.afresh();
+        let (mut again, handlers) = self.make(&mut World::default(), mishaps)?;
+        let kinds = EventKinds::default().with::<Planned>();
+        replay(&mut again, lines, &kinds, &read_value, |_| {})?;
+        Ok(handlers)
     }
 }

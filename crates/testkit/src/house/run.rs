@@ -248,6 +248,8 @@ impl House {
             ["start", "stop", "txn"].iter().for_each(|field| {
                 map.shift_remove(*field);
             });
+            let description = record.txn.as_ref().map(|txn| txn.description.clone());
+            map.insert("txn_description".to_owned(), to_json(&description));
         }
         Ok(format!("{}\n", json))
     }
