@@ -1,7 +1,7 @@
 //! The loop in an asynchronous agent: events from other threads, transactions performed by the southbound driver.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use kilter_events::builtin::{DatabaseResync, Shutdown};
@@ -29,6 +29,12 @@ impl Kind for NoteKind {
 #[derive(Clone, Default)]
 struct Board(Arc<Mutex<BTreeMap<Key, String>>>);
 
+impl Board {
+    fn notes(&self) -> MutexGuard<'_, BTreeMap<Key, String>> {
+        self.0.lock().expect("nobody panics while it is locked")
+    }
+}
+
 impl SingleItem for Board {
     type Value = String;
 
@@ -37,12 +43,12 @@ impl SingleItem for Board {
         if text == "unspeakable" {
             return Err(ActError::lasting("the board refuses"));
         }
-        self.0.lock().unwrap().insert(key.clone(), text.clone());
+        self.notes().insert(key.clone(), text.clone());
         Ok(Made::Done)
     }
 
     async fn delete(&self, key: &Key, _: &String, _: &Context) -> Result<Made, ActError> {
-        self.0.lock().unwrap().remove(key);
+        self.notes().remove(key);
         Ok(Made::Done)
     }
 
@@ -51,7 +57,7 @@ impl SingleItem for Board {
         _: &[Sought<'_, String>],
         _: &Context,
     ) -> Result<Vec<Seen<String>>, ActError> {
-        let notes = self.0.lock().unwrap();
+        let notes = self.notes();
         Ok(notes.iter().map(|(key, text)| Seen::new(key.clone(), text.clone())).collect())
     }
 
@@ -188,7 +194,7 @@ async fn events_of_other_threads_reach_the_world_and_are_answered() {
 
     producer.push(Event::new(Shutdown)).unwrap();
     let events = running.await.unwrap();
-    let written: Vec<String> = board.0.lock().unwrap().keys().map(ToString::to_string).collect();
+    let written: Vec<String> = board.notes().keys().map(ToString::to_string).collect();
     assert_eq!(written, ["note/n0", "note/n1", "note/n2"]);
     let records = events.history().query(kilter_events::Query::All);
     assert!(records.iter().all(|record| record.differences.is_empty()), "{records:?}");
