@@ -91,6 +91,11 @@ pub trait Descriptor: Send + Sync {
     /// How `old` becomes `new`.
     fn transition(&self, key: &Key, old: &ValueRef, new: &ValueRef) -> Transition;
 
+    /// What is declared when somebody lays `overlay` over `value`. Unless the kind knows better, the overlay replaces.
+    fn merge(&self, _key: &Key, _value: &ValueRef, overlay: &ValueRef) -> ValueRef {
+        overlay.clone()
+    }
+
     /// How the actual state is learnt.
     fn reads(&self) -> Reads {
         Reads::Itself
@@ -133,6 +138,12 @@ pub trait Kind: Send + Sync + 'static {
     /// How `old` becomes `new`; asked only when they differ.
     fn transition(&self, _key: &Key, _old: &Self::Value, _new: &Self::Value) -> Transition {
         Transition::InPlace
+    }
+
+    /// What is declared when somebody lays `overlay` over `value`; `None`: the overlay replaces. For values that can be
+    /// read back from what they show, [`crate::merge_fields`] does it field by field.
+    fn merge(&self, _key: &Key, _value: &Self::Value, _overlay: &Self::Value) -> Option<Self::Value> {
+        None
     }
 
     /// How the actual state is learnt.
@@ -203,6 +214,14 @@ impl<K: Kind> Descriptor for Typed<K> {
             (Some(old), Some(new)) => self.kind.transition(key, old, new),
             _ => Transition::Recreate { reason: "the value has another type".to_owned() },
         }
+    }
+
+    fn merge(&self, key: &Key, value: &ValueRef, overlay: &ValueRef) -> ValueRef {
+        let merged = match (value.downcast(), overlay.downcast()) {
+            (Some(value), Some(overlay)) => self.kind.merge(key, value, overlay),
+            _ => None,
+        };
+        merged.map_or_else(|| overlay.clone(), ValueRef::new)
     }
 
     fn reads(&self) -> Reads {

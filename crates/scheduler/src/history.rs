@@ -1,62 +1,35 @@
-//! History: what happened, bounded by age, count and bytes.
+//! History: the transactions that happened. How it is bounded is in [`crate::bounded`].
 
-use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Duration;
 
+use crate::bounded::{Bounded, Entry, Limits};
 use crate::key::Key;
 use crate::record::{Record, Step};
 use crate::state::{Seq, Timestamp};
 
-/// The bounds of a history. All of them hold, also for the permanent beginning.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Records older than this are dropped, unless they belong to the permanent beginning.
-    pub age: Duration,
-    /// At most this many records.
-    pub count: usize,
-    /// At most about this many bytes.
-    pub bytes: usize,
-    /// Records that began this long after the first one outlive their age, since the beginning explains the rest.
-    /// At most half of `count` and of `bytes` belongs to them.
-    pub permanent: Duration,
-}
-
-impl Default for Limits {
-    /// One day, 100 000 transactions, 64 MiB, and the first hour.
-    fn default() -> Self {
-        Self {
-            age: Duration::from_secs(24 * 3600),
-            count: 100_000,
-            bytes: 64 << 20,
-            permanent: Duration::from_secs(3600),
-        }
-    }
-}
-
-impl Limits {
-    /// Remembers nothing.
-    pub fn nothing() -> Self {
-        Self { age: Duration::ZERO, count: 0, bytes: 0, permanent: Duration::ZERO }
-    }
-}
-
 /// What happened.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct History {
-    limits: Option<Limits>,
-    permanent: Vec<Entry>,
-    recent: VecDeque<Entry>,
-    permanent_bytes: usize,
-    bytes: usize,
-    began: Option<Timestamp>,
+    kept: Bounded<Record>,
     newest: Seq,
 }
 
-#[derive(Debug)]
-struct Entry {
-    record: Arc<Record>,
-    weight: usize,
+impl Entry for Record {
+    fn seq(&self) -> Seq {
+        self.seq
+    }
+
+    fn start(&self) -> Timestamp {
+        self.start
+    }
+
+    fn stop(&self) -> Timestamp {
+        self.stop
+    }
+
+    fn weight(&self) -> usize {
+        Record::weight(self)
+    }
 }
 
 /// One change of one item.
@@ -72,60 +45,32 @@ pub struct Moment<'a> {
 
 impl History {
     pub(crate) fn new(limits: Limits) -> Self {
-        Self { limits: Some(limits), ..Self::default() }
+        Self { kept: Bounded::new(limits), newest: 0 }
     }
 
     pub(crate) fn push(&mut self, record: Arc<Record>, now: Timestamp) {
-        let limits = self.limits.clone().unwrap_or_default();
         self.newest = record.seq;
-        if limits.count == 0 {
-            return;
-        }
-        let began = *self.began.get_or_insert(record.start);
-        let weight = record.weight();
-        let early = record.start.since(began) < limits.permanent;
-        let room =
-            self.permanent.len() < limits.count / 2 && self.permanent_bytes + weight <= limits.bytes / 2;
-        // The beginning is one piece: once a record did not fit, later ones do not belong to it.
-        if early && room && self.recent.is_empty() {
-            self.permanent_bytes += weight;
-            self.permanent.push(Entry { record, weight });
-        } else {
-            self.bytes += weight;
-            self.recent.push_back(Entry { record, weight });
-        }
-        self.trim(now);
+        self.kept.push(record, now);
     }
 
     /// Drops what is past the bounds. The newest record always stays.
     pub fn trim(&mut self, now: Timestamp) {
-        let Some(limits) = &self.limits else { return };
-        while self.recent.len() > 1 {
-            let oldest = &self.recent[0];
-            let too_old = now.since(oldest.record.stop) > limits.age;
-            let too_many = self.permanent.len() + self.recent.len() > limits.count;
-            let too_big = self.permanent_bytes + self.bytes > limits.bytes;
-            if !(too_old || too_many || too_big) {
-                break;
-            }
-            self.bytes -= oldest.weight;
-            self.recent.pop_front();
-        }
+        self.kept.trim(now);
     }
 
     /// Every record, oldest first.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Arc<Record>> {
-        self.permanent.iter().chain(&self.recent).map(|entry| &entry.record)
+        self.kept.iter()
     }
 
     /// The record of a transaction.
     pub fn get(&self, seq: Seq) -> Option<&Arc<Record>> {
-        let place = |at: Result<usize, usize>| at.ok();
-        let in_permanent = place(self.permanent.binary_search_by_key(&seq, |entry| entry.record.seq));
-        let in_recent = place(self.recent.binary_search_by_key(&seq, |entry| entry.record.seq));
-        in_permanent
-            .map(|at| &self.permanent[at].record)
-            .or_else(|| in_recent.map(|at| &self.recent[at].record))
+        self.kept.get(seq)
+    }
+
+    /// About how many bytes the record of a transaction occupies; `None` if it is not remembered.
+    pub fn weight(&self, seq: Seq) -> Option<usize> {
+        self.kept.weight(seq)
     }
 
     /// The records of transactions that began in this time, oldest first.
@@ -151,10 +96,7 @@ impl History {
 
     /// The oldest transaction from which on nothing is missing; the one to come if nothing is remembered.
     pub fn complete_since(&self) -> Seq {
-        let first = |entry: Option<&Entry>| entry.map_or(self.newest + 1, |entry| entry.record.seq);
-        let recent = first(self.recent.front());
-        let is_one_piece = self.permanent.last().is_some_and(|last| last.record.seq + 1 == recent);
-        if is_one_piece { first(self.permanent.first()) } else { recent }
+        self.kept.complete_since().unwrap_or(self.newest + 1)
     }
 
     /// Whether every transaction that came after this one is remembered.
@@ -164,17 +106,17 @@ impl History {
 
     /// How many records there are.
     pub fn len(&self) -> usize {
-        self.permanent.len() + self.recent.len()
+        self.kept.len()
     }
 
     /// Whether there are no records.
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.kept.is_empty()
     }
 
     /// About how many bytes the records occupy.
     pub fn bytes(&self) -> usize {
-        self.permanent_bytes + self.bytes
+        self.kept.bytes()
     }
 
     /// Every item that changed after a transaction, each once; `None` if the history does not reach back that far.

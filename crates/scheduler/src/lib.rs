@@ -5,14 +5,17 @@
 //! the operations that may run now and is told how each ended. There is no I/O, no clock, no thread and no async code
 //! here. Read [`scheduler`] for the life of a transaction, [`walk`] for its steps, [`graph`] for what is remembered.
 
+mod bounded;
 mod dependency;
 mod descriptor;
 mod explain;
 mod graph;
 mod history;
 mod invariant;
+mod journal;
 mod key;
 mod look;
+mod merge;
 mod operation;
 mod past;
 mod plan;
@@ -28,13 +31,16 @@ mod value;
 mod walk;
 mod weigh;
 
+pub use bounded::{Bounded, Entry, Limits};
 pub use dependency::{Added, Needs, Predicate};
 pub use descriptor::{Derived, Descriptor, Kind, Reads, Transition, describe};
 pub use explain::{Explanation, Link, Why};
 pub use graph::view::Item;
-pub use history::{History, Limits, Moment};
+pub use history::{History, Moment};
+pub use journal::Told;
 pub use key::{Key, KeyPattern, PatternError};
 pub use look::{Changes, Cursor};
+pub use merge::merge_fields;
 pub use operation::{Act, Answer, Expected, Failure, OpId, Operation, Retrieved};
 pub use past::Past;
 pub use plan::{Plan, PlanHash, Stale};

@@ -3,13 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::key::Key;
 use crate::registry::KindId;
 use crate::state::Origin;
 use crate::value::{Facts, ValueRef};
 
 /// The number of an operation inside its transaction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct OpId(pub(crate) u32);
 
 /// An operation that may run now.

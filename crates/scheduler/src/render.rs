@@ -248,6 +248,15 @@ fn value<W: Write>(out: &mut W, name: &str, value: Option<&ValueRef>) -> fmt::Re
     }
 }
 
+/// Text of others as it is shown on one line: bounded, and nothing in it breaks the line or turns its direction.
+pub fn one_line(text: impl fmt::Display) -> String {
+    let mut shown = String::new();
+    let mut one = OneLine { out: &mut shown, room: LONGEST, cut: 0 };
+    write!(one, "{text}").and_then(|()| one.end()).expect("writing to a string cannot fail");
+    shown.truncate(shown.len() - 1);
+    shown
+}
+
 /// Keeps text on one line and bounds it.
 struct OneLine<'a, W> {
     out: &'a mut W,

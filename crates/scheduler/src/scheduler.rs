@@ -7,9 +7,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::bounded::Limits;
 use crate::descriptor::Descriptor;
 use crate::graph::node::Id;
-use crate::history::{History, Limits};
+use crate::history::History;
+use crate::journal::Told;
 use crate::key::Key;
 use crate::operation::{Answer, OpId, Operation};
 use crate::plan::{Plan, Stale};
@@ -71,6 +73,8 @@ pub struct Scheduler {
     late_kind: bool,
     /// The work lists of the transaction before.
     spare: WorkLists,
+    /// What it was told since the journal was last taken; `None` while none is kept.
+    pub(crate) journal: Option<Vec<Told>>,
 }
 
 struct Current {
@@ -103,6 +107,7 @@ impl Scheduler {
             timers: 0,
             late_kind: false,
             spare: WorkLists::default(),
+            journal: None,
         }
     }
 
@@ -136,6 +141,7 @@ impl Scheduler {
     /// Begins a transaction.
     pub fn begin(&mut self, txn: Txn, now: Timestamp) -> Seq {
         assert!(self.current.is_none(), "one transaction at a time");
+        self.note(|| Told::Begun { now });
         self.last_seq += 1;
         let seq = self.last_seq;
         let Txn { request, description, retry } = txn;
@@ -256,6 +262,7 @@ impl Scheduler {
     pub fn abandon(&mut self) {
         let mut current = self.current.take().expect("a transaction is under way");
         assert_eq!(current.stage, Stage::Planned, "only a planned transaction can be dropped");
+        self.note(|| Told::Abandoned);
         let walk = &mut current.walk;
         walk.reverting = true;
         walk.go_back(&mut self.core);
@@ -267,6 +274,9 @@ impl Scheduler {
     pub fn execute(&mut self) {
         let current = self.current.as_mut().expect("a transaction is under way");
         assert_eq!(current.stage, Stage::Planned, "a transaction is carried out once, after it was planned");
+        if let Some(journal) = &mut self.journal {
+            journal.push(Told::Executed);
+        }
         current.stage = Stage::Walking;
         current.walk.planned = current.plan.take().map(|plan| plan.steps);
         current.walk.read_overdue(&mut self.core);
@@ -287,6 +297,15 @@ impl Scheduler {
     /// carries out exactly the planned order.
     #[expect(clippy::should_implement_trait, reason = "it is not an iterator: answers come in between")]
     pub fn next(&mut self) -> Option<Operation> {
+        let stage = self.stage();
+        let operation = self.next_operation();
+        if operation.is_some() || self.stage() != stage {
+            self.note(|| Told::Asked { offered: operation.as_ref().map(|operation| operation.id) });
+        }
+        operation
+    }
+
+    fn next_operation(&mut self) -> Option<Operation> {
         let current = self.current.as_mut()?;
         match current.stage {
             Stage::Refreshing => {
@@ -316,6 +335,7 @@ impl Scheduler {
 
     /// Takes the answer to an operation; answers come in any order.
     pub fn answer(&mut self, id: OpId, answer: Answer, now: Timestamp) {
+        self.note(|| Told::Answered { id, answer: answer.clone(), now });
         let current = self.current.as_mut().expect("a transaction is under way");
         current.walk.now = current.walk.now.max(now);
         match current.stage {
@@ -352,6 +372,7 @@ impl Scheduler {
 
     /// Starts nothing further. What is under way must still be answered; an all-or-nothing transaction goes back.
     pub fn cancel(&mut self, reason: &str) {
+        self.note(|| Told::Cancelled { reason: reason.to_owned() });
         let Some(current) = self.current.as_mut() else { return };
         if current.stage == Stage::Walking {
             current.walk.cancel(&mut self.core, reason);
@@ -363,6 +384,7 @@ impl Scheduler {
     pub fn finish(&mut self, now: Timestamp) -> Arc<Record> {
         let mut current = self.current.take().expect("a transaction is under way");
         assert_eq!(current.stage, Stage::Ended, "a transaction is finished when nothing is left to do");
+        self.note(|| Told::Finished { now });
         let walk = &mut current.walk;
         self.plan_retries(walk, now);
         for (deadline, key) in std::mem::take(&mut walk.deadlines) {

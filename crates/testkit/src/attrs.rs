@@ -3,7 +3,9 @@
 use std::fmt;
 
 use kilter_scheduler::ValueRef;
+use serde::de::{MapAccess, Visitor};
 use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde::{Deserialize, Deserializer};
 
 /// An ordered list of named texts, for example `v=1 item=x item=y`. A name may come more than once.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -42,6 +44,22 @@ impl Attrs {
         let at = self.0.iter().position(|(other, _)| other == name).unwrap_or(self.0.len());
         self.0.retain(|(other, _)| other != name);
         self.0.insert(at, (name.to_owned(), text.to_owned()));
+    }
+
+    /// The same with the overlay laid over it: texts of these names are added, of any other name they replace.
+    #[must_use]
+    pub fn merged(&self, overlay: &Self, lists: &[&str]) -> Self {
+        let mut merged = self.clone();
+        for (name, text) in overlay.iter() {
+            if !lists.contains(&name) {
+                merged.set(name, text);
+            } else if !merged.all(name).any(|other| other == text) {
+                let last = merged.0.iter().rposition(|(other, _)| other == name);
+                let at = last.map_or(merged.0.len(), |last| last + 1);
+                merged.0.insert(at, (name.to_owned(), text.to_owned()));
+            }
+        }
+        merged
     }
 
     /// The same without the names that do not pass.
@@ -102,6 +120,44 @@ impl Serialize for Attrs {
     }
 }
 
+/// One text, or the texts of a name that comes more than once.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Texts {
+    One(String),
+    Many(Vec<String>),
+}
+
+impl<'de> Deserialize<'de> for Attrs {
+    /// The inverse of its JSON; a name that came more than once comes at one place.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Map;
+
+        impl<'de> Visitor<'de> for Map {
+            type Value = Attrs;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a map of texts")
+            }
+
+            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Attrs, M::Error> {
+                let mut attrs = Attrs::default();
+                while let Some((name, texts)) = map.next_entry::<String, Texts>()? {
+                    match texts {
+                        Texts::One(text) => attrs.push(name, text),
+                        Texts::Many(texts) => {
+                            texts.into_iter().for_each(|text| attrs.push(name.clone(), text))
+                        }
+                    }
+                }
+                Ok(attrs)
+            }
+        }
+
+        deserializer.deserialize_map(Map)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -111,6 +167,14 @@ mod tests {
         let attrs = Attrs::parse("v=1 item=x item=y").unwrap();
         assert_eq!(serde_json::to_string(&attrs).unwrap(), r#"{"v":"1","item":["x","y"]}"#);
         assert_eq!(attrs.to_string(), "v=1 item=x item=y");
+        assert_eq!(serde_json::from_str::<Attrs>(r#"{"v":"1","item":["x","y"]}"#).unwrap(), attrs);
+    }
+
+    #[test]
+    fn lists_append_and_other_names_are_replaced() {
+        let own = Attrs::parse("v=1 item=x on=b/1").unwrap();
+        let merged = own.merged(&Attrs::parse("item=y v=2 item=x new=1").unwrap(), &["item", "on"]);
+        assert_eq!(merged.to_string(), "v=2 item=x item=y on=b/1 new=1");
     }
 
     #[test]

@@ -89,6 +89,10 @@ pub const LATE_KINDS: &[TestKind] = &[
     kind("test.late-item", "late/*/item/*", Shape::Item, Reads::Itself),
 ];
 
+/// The attributes that may be repeated: an overlay adds to them.
+const LISTS: &[&str] =
+    &["on", "any", "absent", "on-create", "any-create", "item", "prop", "derives", "address", "interface"];
+
 /// The test kind that owns the key, registered or not.
 pub fn kind_of(key: &Key) -> Option<TestKind> {
     KINDS.iter().chain(LATE_KINDS).find(|kind| kind.pattern().matches(key.as_str())).copied()
@@ -274,6 +278,10 @@ impl Descriptor for TestKind {
             _ if old == new => Transition::Same,
             _ => Transition::InPlace,
         }
+    }
+
+    fn merge(&self, _key: &Key, value: &ValueRef, overlay: &ValueRef) -> ValueRef {
+        Attrs::of(value).merged(Attrs::of(overlay), LISTS).to_value()
     }
 
     fn reads(&self) -> Reads {

@@ -8,6 +8,7 @@
 pub mod attrs;
 pub mod clock;
 pub mod dice;
+pub mod house;
 pub mod kinds;
 pub mod model;
 pub mod needs;
@@ -19,4 +20,5 @@ pub mod world;
 pub use attrs::Attrs;
 pub use clock::Clock;
 pub use dice::Dice;
+pub use house::House;
 pub use world::World;

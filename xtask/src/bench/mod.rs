@@ -1,9 +1,10 @@
-//! `cargo xtask bench scheduler`: runs the benchmark program once per case and size.
+//! `cargo xtask bench SUBJECT`: runs the benchmark program of a subject once per case and size.
 //!
 //! Decided here: a process of its own for each measurement, so that one does not inherit the memory of another, and
 //! that the JSON lines go to stdout untouched while everything said about them goes to stderr. What the numbers are
 //! held against is in `report`; how cases and sizes are written is in `selection`.
 
+mod events;
 mod report;
 mod selection;
 
@@ -16,17 +17,56 @@ use anyhow::{Context, Result, bail};
 use crate::{asks_for_help, child};
 
 const HELP: &str = "\
-Benchmarks of the scheduler, one JSON line per case and size.
+Benchmarks, one JSON line per case and size.
 
-usage: cargo xtask bench scheduler [OPTIONS]
+usage: cargo xtask bench scheduler|events [OPTIONS]
 
 options:
-  --case CASES    a letter, a range or a list: a, a..h, a,c,f (default a..h)
-  --n N[,N...]    sizes (default 10000); 1_000_000 may be written so
+  --case CASES    a letter, a range or a list: a, a..h, a,c,f (default: all; events has a and b)
+  --n N[,N...]    sizes (default 10000, for events 100000); 1_000_000 may be written so
   --no-history    keep no history
-  --no-plan       record no plan
+  --no-plan       record no plan (scheduler only)
   --check         afterwards a table against the budgets, on stderr; the exit code stays 0
 ";
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Subject {
+    Scheduler,
+    Events,
+}
+
+impl Subject {
+    fn named(name: &str) -> Result<Self> {
+        match name {
+            "scheduler" => Ok(Self::Scheduler),
+            "events" => Ok(Self::Events),
+            _ => bail!("unknown benchmark `{name}`, hint: one of `scheduler`, `events`"),
+        }
+    }
+
+    fn program(self) -> &'static str {
+        match self {
+            Self::Scheduler => "bench-scheduler",
+            Self::Events => "bench-events",
+        }
+    }
+
+    /// The last case there is, and the size unless told.
+    fn defaults(self) -> (char, u64) {
+        match self {
+            Self::Scheduler => ('h', 10_000),
+            Self::Events => ('b', 100_000),
+        }
+    }
+
+    fn flags(self) -> &'static [&'static str] {
+        match self {
+            Self::Scheduler => &["--no-history", "--no-plan"],
+            Self::Events => &["--no-history"],
+        }
+    }
+}
 
 /// What was asked for.
 #[derive(Debug, PartialEq, Eq)]
@@ -44,44 +84,54 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
         print!("{HELP}");
         return Ok(true);
     }
-    let request = match arguments.split_first() {
-        Some((subject, options)) if subject == "scheduler" => parse(options)?,
-        Some((subject, _)) => bail!("unknown benchmark `{subject}`, hint: `scheduler` is the one there is"),
-        None => bail!("no benchmark named, hint: cargo xtask bench scheduler"),
+    let Some((subject, options)) = arguments.split_first() else {
+        bail!("no benchmark named, hint: cargo xtask bench scheduler|events");
     };
-    let program = build()?;
-    let mut measurements = Vec::new();
+    let subject = Subject::named(subject)?;
+    let request = parse(subject, options)?;
+    let program = build(subject)?;
+    let mut lines = Vec::new();
     for &case in &request.cases {
         for &size in &request.sizes {
-            let line = measure(&program, case, size, &request.flags)?;
+            let line = measure(subject, &program, case, size, &request.flags)?;
             writeln!(std::io::stdout(), "{line}").context("could not write the measurement")?;
-            if request.check {
-                measurements.push(report::Measurement::read(case, size, &line)?);
-            }
+            lines.push((case, size, line));
         }
     }
     if request.check {
         let history = !request.flags.iter().any(|flag| flag == "--no-history");
-        eprint!("{}", report::table(&measurements, history));
+        eprint!("{}", table(subject, &lines, history)?);
     }
     Ok(true)
 }
 
-fn parse(options: &[String]) -> Result<Request> {
+fn table(subject: Subject, lines: &[(char, u64, String)], history: bool) -> Result<String> {
+    match subject {
+        Subject::Scheduler => {
+            let read = lines.iter().map(|(case, size, line)| report::Measurement::read(*case, *size, line));
+            Ok(report::table(&read.collect::<Result<Vec<_>>>()?, history))
+        }
+        Subject::Events => events::table(lines),
+    }
+}
+
+fn parse(subject: Subject, options: &[String]) -> Result<Request> {
+    let (end, size) = subject.defaults();
     let mut request =
-        Request { cases: selection::cases("a..h")?, sizes: vec![10_000], flags: Vec::new(), check: false };
+        Request { cases: ('a'..=end).collect(), sizes: vec![size], flags: Vec::new(), check: false };
     let mut options = options.iter();
     while let Some(option) = options.next() {
         let mut value = |example| {
             options.next().with_context(|| format!("`{option}` needs a value, hint: `{option} {example}`"))
         };
         match option.as_str() {
-            "--case" => request.cases = selection::cases(value("a..h")?)?,
+            "--case" => request.cases = selection::cases(value("a..b")?, end)?,
             "--n" => request.sizes = selection::sizes(value("10000")?)?,
-            "--no-history" | "--no-plan" => request.flags.push(option.clone()),
+            flag if subject.flags().contains(&flag) => request.flags.push(option.clone()),
             "--check" => request.check = true,
             unknown => bail!(
-                "unknown option `{unknown}`, hint: one of `--case`, `--n`, `--no-history`, `--no-plan`, `--check`"
+                "unknown option `{unknown}`, hint: one of `--case`, `--n`, `--check`, {}",
+                subject.flags().iter().map(|flag| format!("`{flag}`")).collect::<Vec<_>>().join(", ")
             ),
         }
     }
@@ -89,7 +139,7 @@ fn parse(options: &[String]) -> Result<Request> {
 }
 
 /// Builds the benchmark program once and says where it is.
-fn build() -> Result<PathBuf> {
+fn build(subject: Subject) -> Result<PathBuf> {
     let arguments = ["build", "--release", "--locked", "-p", "kilter-bench"];
     if !child::succeeds(child::cargo(&arguments).current_dir(child::root()))? {
         bail!("`{}` failed", child::shown(&arguments));
@@ -98,12 +148,12 @@ fn build() -> Result<PathBuf> {
     let metadata = child::metadata()?;
     let target =
         metadata["target_directory"].as_str().context("`cargo metadata` names no target directory")?;
-    Ok(PathBuf::from(target).join("release/bench-scheduler"))
+    Ok(PathBuf::from(target).join("release").join(subject.program()))
 }
 
 /// One measurement in a process of its own: the line that it printed.
-fn measure(program: &PathBuf, case: char, size: u64, flags: &[String]) -> Result<String> {
-    let what = format!("bench-scheduler --case {case} --n {size}");
+fn measure(subject: Subject, program: &PathBuf, case: char, size: u64, flags: &[String]) -> Result<String> {
+    let what = format!("{} --case {case} --n {size}", subject.program());
     let output = Command::new(program)
         .args(["--case", &case.to_string(), "--n", &size.to_string()])
         .args(flags)
@@ -126,7 +176,7 @@ mod tests {
     use super::*;
 
     fn parsed(line: &str) -> Result<Request> {
-        parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+        parse(Subject::Scheduler, &line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
     }
 
     #[test]
@@ -148,6 +198,14 @@ mod tests {
                 check: true
             }
         );
+    }
+
+    #[test]
+    fn each_subject_has_its_own_cases_and_flags() {
+        let request = parse(Subject::Events, &[]).unwrap();
+        assert_eq!((request.cases, request.sizes), (vec!['a', 'b'], vec![100_000]));
+        assert!(parse(Subject::Events, &["--no-plan".to_owned()]).is_err());
+        assert!(Subject::named("sheduler").unwrap_err().to_string().contains("`events`"));
     }
 
     #[test]

@@ -2,12 +2,12 @@
 
 use anyhow::{Context, Result, bail};
 
-/// Reads `a`, `a..h` (both ends included) or `a,c,f`, and mixtures: `a..c,f`.
-pub(super) fn cases(text: &str) -> Result<Vec<char>> {
+/// Reads `a`, `a..h` (both ends included) or `a,c,f`, and mixtures: `a..c,f`; `end` is the last case there is.
+pub(super) fn cases(text: &str, end: char) -> Result<Vec<char>> {
     let mut cases = Vec::new();
     for part in text.split(',') {
         let (first, last) = part.split_once("..").unwrap_or((part, part));
-        let (first, last) = (letter(first, text)?, letter(last, text)?);
+        let (first, last) = (letter(first, text, end)?, letter(last, text, end)?);
         if first > last {
             bail!("case range `{part}` runs backwards, hint: `{last}..{first}`");
         }
@@ -16,12 +16,12 @@ pub(super) fn cases(text: &str) -> Result<Vec<char>> {
     Ok(cases)
 }
 
-fn letter(text: &str, whole: &str) -> Result<char> {
+fn letter(text: &str, whole: &str, end: char) -> Result<char> {
     let mut characters = text.chars();
     match (characters.next(), characters.next()) {
-        (Some(letter @ 'a'..='h'), None) => Ok(letter),
+        (Some(letter), None) if ('a'..=end).contains(&letter) => Ok(letter),
         _ => bail!(
-            "`{text}` in `{whole}` is not a case, hint: a letter from a to h, a range `a..h` or a list `a,c`"
+            "`{text}` in `{whole}` is not a case, hint: a letter from a to {end}, a range `a..{end}` or a list `a,b`"
         ),
     }
 }
@@ -48,17 +48,18 @@ mod tests {
 
     #[test]
     fn cases_are_letters_ranges_and_lists() {
-        assert_eq!(cases("a").unwrap(), ['a']);
-        assert_eq!(cases("b..d").unwrap(), ['b', 'c', 'd']);
-        assert_eq!(cases("a,c..d,h").unwrap(), ['a', 'c', 'd', 'h']);
+        assert_eq!(cases("a", 'h').unwrap(), ['a']);
+        assert_eq!(cases("b..d", 'h').unwrap(), ['b', 'c', 'd']);
+        assert_eq!(cases("a,c..d,h", 'h').unwrap(), ['a', 'c', 'd', 'h']);
     }
 
     #[test]
     fn what_is_not_a_case_is_named() {
         for wrong in ["", "z", "ab", "a..", "a,,b", "A"] {
-            assert!(cases(wrong).is_err(), "{wrong}");
+            assert!(cases(wrong, 'h').is_err(), "{wrong}");
         }
-        assert!(cases("d..b").unwrap_err().to_string().contains("`b..d`"));
+        assert!(cases("a..c", 'b').unwrap_err().to_string().contains("from a to b"));
+        assert!(cases("d..b", 'h').unwrap_err().to_string().contains("`b..d`"));
     }
 
     #[test]

@@ -75,16 +75,7 @@ impl Scenario {
     }
 
     fn tell_world_what_is_declared(&mut self, txn: &Txn) {
-        use kilter_scheduler::Resync;
-        let asked = match &txn.request {
-            Request::Changes { changes, .. }
-            | Request::Resync(Resync::Full(changes) | Resync::Upstream(changes)) => changes.as_slice(),
-            Request::Resync(Resync::Downstream | Resync::Refresh(_))
-            | Request::Notification(_)
-            | Request::Retry(_)
-            | Request::LateKind
-            | Request::Overdue(_) => &[],
-        };
+        let asked = crate::house::perform::asked(txn);
         let asked = asked
             .iter()
             .filter_map(|change| Some((&change.key, crate::attrs::Attrs::of(change.value.as_ref()?))));

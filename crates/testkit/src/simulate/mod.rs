@@ -13,7 +13,7 @@ mod shrink;
 pub use command::Command;
 pub use generate::{decode, history};
 pub use run::{Broken, Observer, run, run_observed};
-pub use shrink::{shrink, shrink_while};
+pub use shrink::{shorten, shrink, shrink_while};
 
 /// A script of commands as text.
 pub fn script(commands: &[Command]) -> String {

@@ -10,7 +10,13 @@ pub fn shrink(commands: Vec<Command>) -> Vec<Command> {
 /// The shortest list found from which nothing can be left out without an end of the failure: chunks first, then single
 /// commands, then attributes.
 pub fn shrink_while(commands: Vec<Command>, fails: impl Fn(&[Command]) -> bool) -> Vec<Command> {
-    let mut best = commands;
+    simplify(shorten(commands, &fails), &fails)
+}
+
+/// The shortest list found from which nothing can be left out without an end of the failure: chunks first, then single
+/// things.
+pub fn shorten<T: Clone>(list: Vec<T>, fails: impl Fn(&[T]) -> bool) -> Vec<T> {
+    let mut best = list;
     let mut chunk = best.len() / 2;
     while chunk > 0 {
         let mut at = 0;
@@ -25,7 +31,7 @@ pub fn shrink_while(commands: Vec<Command>, fails: impl Fn(&[Command]) -> bool) 
         }
         chunk /= 2;
     }
-    simplify(best, &fails)
+    best
 }
 
 fn simplify(mut best: Vec<Command>, fails: &impl Fn(&[Command]) -> bool) -> Vec<Command> {
