@@ -209,12 +209,17 @@ impl World {
         self.told.keys()
     }
 
-    /// Everything that exists as text, one line per item; indexes are left out.
+    /// Everything that exists as text, one line per item; indexes are left out, and so is what an item of ours says
+    /// about its derived items, which have lines of their own.
     pub fn dump(&self) -> String {
         let mut text = String::new();
         for (key, thing) in &self.things {
-            let mark = if thing.origin == Origin::Observed { "  (foreign)" } else { "" };
-            let line = format!("{key:<30}{}{mark}", thing.value);
+            let (value, mark) = match (thing.origin, kinds::kind_of(key)) {
+                (Origin::Observed, _) => (thing.value.clone(), "  (foreign)"),
+                (Origin::Declared, Some(kind)) => (kind.own(&thing.value), ""),
+                (Origin::Declared, None) => (thing.value.clone(), ""),
+            };
+            let line = format!("{key:<30}{value}{mark}");
             writeln!(text, "{}", line.trim_end()).expect("writing to a string cannot fail");
         }
         text

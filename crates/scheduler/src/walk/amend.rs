@@ -49,11 +49,11 @@ impl Walk {
 
     /// What had to go and waited for a creation under way need not wait for it any more: it did not happen. Neither
     /// need those who waited only because it is nicer.
-    fn free_downs(&mut self, core: &Core, op: u32) {
+    pub(crate) fn free_downs(&mut self, core: &Core, op: u32) {
         let mut released = Vec::new();
         for link in std::mem::take(&mut self.ops[op as usize].next) {
             let op = &mut self.ops[link.to as usize];
-            let lets_go = link.soft || op.act == OpAct::Act(Action::Delete);
+            let lets_go = link.soft || matches!(op.act, OpAct::Act(Action::Delete) | OpAct::GroupDown);
             if lets_go && op.state == OpState::Waiting && op.waits > 0 {
                 op.waits -= 1;
                 if op.waits == 0 {
@@ -141,7 +141,10 @@ impl Walk {
                 if state != OpState::Waiting {
                     continue;
                 }
+                let comes = self.ops[op as usize].act == OpAct::Act(Action::Create);
                 match act {
+                    // It waited for something to come, which is there, though not as it should be.
+                    OpAct::Act(Action::Update | Action::Adopt) if comes => freed.push(link.to),
                     OpAct::Act(Action::Delete | Action::Update | Action::Adopt) | OpAct::GroupDown => {
                         self.ops[link.to as usize].state = OpState::Dead;
                         self.ended += 1;

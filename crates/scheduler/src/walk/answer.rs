@@ -300,6 +300,7 @@ impl Walk {
             Action::Delete => {
                 node.last = Some(Action::Delete);
                 self.take_away(core, id);
+                self.wait_for_foreign_base(core, id);
             }
             Action::Release => node.flags.set(Flags::APPLIED, false),
             Action::Hold | Action::Drop | Action::Observe | Action::Forget | Action::Refuse => {}
@@ -356,7 +357,11 @@ impl Walk {
         self.ops[op as usize].state = OpState::Dead;
         self.ended += 1;
         self.deadlines.push((deadline, core.graph[id].key.clone()));
-        self.hold_back(core, op);
+        if action == Action::Create {
+            self.free_downs(core, op);
+        } else {
+            self.hold_back(core, op);
+        }
         self.distrust(core, id);
     }
 

@@ -7,7 +7,7 @@
 
 use super::cycles::satisfiable;
 use super::{Choice, Core, How, Walk};
-use crate::graph::node::{Dependent, EdgeBits, Flags, Id};
+use crate::graph::node::{Dependent, EdgeBits, Flags, Id, NO};
 use crate::record::Action;
 use crate::state::State;
 
@@ -116,7 +116,12 @@ impl Walk {
     /// value derives waits.
     fn look_at_foreign(&mut self, core: &mut Core, id: Id, rank: u32, ready: bool) {
         let node = &core.graph[id];
-        if node.declared.is_none() || !node.is_observed() || self.is_ready(core, id) != ready {
+        if node.declared.is_none() || !node.is_observed() {
+            return;
+        }
+        // It is there whatever it lacks, so only its status changes.
+        self.stirred.push(id);
+        if self.has_its_way(core, id) != ready {
             return;
         }
         let at = self.visit(core, id, rank);
@@ -134,6 +139,24 @@ impl Walk {
                     self.again.push(at);
                 }
             }
+        }
+    }
+
+    /// Whether a foreign item can be as declared: it lacks nothing and nothing went wrong.
+    fn has_its_way(&self, core: &Core, id: Id) -> bool {
+        self.is_ready(core, id) && !core.graph.is_unfinished(id)
+    }
+
+    /// An item is gone that a foreign one derives: if that one lacks something, it waits.
+    pub(crate) fn wait_for_foreign_base(&self, core: &mut Core, id: Id) {
+        let base = core.graph[id].base;
+        if base != NO
+            && core.graph[id].has(Flags::DERIVED)
+            && !core.graph.is_goal(id)
+            && core.graph[base].is_observed()
+            && !self.has_its_way(core, base)
+        {
+            core.graph[id].flags.set(Flags::STUCK, true);
         }
     }
 

@@ -112,7 +112,25 @@ impl Walk {
         }
         let outside = |op: &u32| self.ops[*op as usize].waits > within.get(op).copied().unwrap_or(0);
         let first = items().filter(outside).min_by_key(key).or_else(|| items().min_by_key(key));
-        first.is_some_and(|first| self.cut(knot, |link| link.to == first))
+        let Some(first) = first else { return false };
+        for down in self.leaving_members(core, knot, first) {
+            self.link(down, first, false);
+        }
+        self.cut(knot, |link| link.to == first)
+    }
+
+    /// Of the groups in the knot that `first` waits for, the members' going down. Whoever comes before the new members
+    /// has to come after the old ones are gone.
+    fn leaving_members(&self, core: &Core, knot: &[u32], first: u32) -> Vec<u32> {
+        knot.iter()
+            .map(|op| &self.ops[*op as usize])
+            .filter(|op| op.act == OpAct::GroupUp && op.next.iter().any(|link| link.to == first))
+            .filter_map(|op| core.graph[op.id].group())
+            .flat_map(|group| &group.members)
+            .filter_map(|member| self.visit_of(core, *member))
+            .map(|visit| visit.down)
+            .filter(|down| *down != NO)
+            .collect()
     }
 
     /// Removes links of these operations; says whether there were any.

@@ -28,7 +28,11 @@ impl Walk {
         }
         for visit in visits.iter().rev() {
             if let Some(before) = visit.before().filter(|_| core.graph[visit.id].base != NO) {
-                self.restore_knowledge(core, visit.id, before);
+                let untouched = self.restore_knowledge(core, visit.id, before);
+                let node = &mut core.graph[visit.id];
+                if untouched && node.declared.is_none() {
+                    node.flags.set(Flags::DOOMED, before.flags.has(Flags::DOOMED));
+                }
             }
         }
         let count = u32::try_from(visits.len()).expect("bounded by the number of vertices");
