@@ -24,15 +24,15 @@ impl Meter {
     pub(crate) fn wall_ms(&self) -> f64 {
         self.wall.as_secs_f64() * 1e3
     }
+}
 
-    /// The most memory the process has had.
-    pub(crate) fn peak_rss_kb(&self) -> anyhow::Result<u64> {
-        let status = std::fs::read_to_string("/proc/self/status").context("read /proc/self/status")?;
-        let line =
-            status.lines().find(|line| line.starts_with("VmHWM:")).context("VmHWM in /proc/self/status")?;
-        let number = line.split_whitespace().nth(1).context("a number after VmHWM")?;
-        number.parse().context("a number after VmHWM")
-    }
+/// The most memory the process has had.
+pub(crate) fn peak_rss_kb() -> anyhow::Result<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").context("read /proc/self/status")?;
+    let line =
+        status.lines().find(|line| line.starts_with("VmHWM:")).context("VmHWM in /proc/self/status")?;
+    let number = line.split_whitespace().nth(1).context("a number after VmHWM")?;
+    number.parse().context("a number after VmHWM")
 }
 
 /// The CPU time this thread has used, to the nanosecond.

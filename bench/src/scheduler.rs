@@ -130,7 +130,7 @@ fn main() -> anyhow::Result<()> {
             "vertices": lab.scheduler.vertex_count(),
             "cpu_ms": meter.cpu_ms() / rounds_f,
             "wall_ms": meter.wall_ms() / rounds_f,
-            "peak_rss_kb": meter.peak_rss_kb()?,
+            "peak_rss_kb": meter::peak_rss_kb()?,
             "ops": lab.ops,
             "rounds": rounds,
             "history": arguments.history,
