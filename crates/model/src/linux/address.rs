@@ -1,11 +1,13 @@
 //! `address`: an address of a link, derived from the link that lists it.
 
+use kilter_scheduler::{FieldError, Key, Kind, Needs, Transition};
 use std::net::Ipv4Addr;
 
 use ipnet::IpNet;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::compare::{Compared, error};
 use super::names::{Name, NetnsName};
 
 /// How far an address or a route is valid.
@@ -81,15 +83,15 @@ pub struct LinkAddress {
 #[serde(rename_all = "kebab-case")]
 struct AddressFields {
     /// The address and the length of its prefix.
-    #[schemars(schema_with = "crate::linux::shape::cidr")]
+    #[schemars(schema_with = "crate::linux::texts::cidr")]
     address: IpNet,
     /// The other end of a point-to-point link.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "crate::linux::shape::cidr")]
+    #[schemars(schema_with = "crate::linux::texts::cidr")]
     peer: Option<IpNet>,
     /// The broadcast address; IPv4 only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "crate::linux::shape::ipv4")]
+    #[schemars(schema_with = "crate::linux::texts::ipv4")]
     broadcast: Option<Ipv4Addr>,
     /// How far the address is valid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -156,6 +158,73 @@ impl JsonSchema for Address {
     }
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "anyOf": [super::shape::cidr(generator), AddressFields::json_schema(generator)] })
+        json_schema!({ "anyOf": [super::texts::cidr(generator), AddressFields::json_schema(generator)] })
+    }
+}
+
+impl Address {
+    /// What is wrong between the fields; `path` is where the address stands.
+    pub(crate) fn check(&self, path: &str, errors: &mut Vec<FieldError>) {
+        let field = |name: &str| format!("{path}.{name}");
+        let is_ipv4 = self.address.addr().is_ipv4();
+        let ip = self.address.addr();
+        if ip.is_multicast() || ip.is_unspecified() {
+            errors.push(error(path, format!("`{ip}` cannot be the address of a link")));
+        }
+        if self.peer.is_some_and(|peer| peer.addr().is_ipv4() != is_ipv4) {
+            errors.push(error(field("peer"), "must be of the same family as the address"));
+        }
+        if self.broadcast.is_some() && !is_ipv4 {
+            errors.push(error(field("broadcast"), "is for IPv4 addresses only"));
+        }
+        if self.scope.is_some() && !is_ipv4 {
+            errors.push(error(
+                field("scope"),
+                "is for IPv4 addresses only; the kernel knows that of an IPv6 address",
+            ));
+        }
+        let valid_for = self.valid_for.unwrap_or(u32::MAX);
+        if self.preferred_for.is_some_and(|preferred_for| preferred_for > valid_for) {
+            errors.push(error(
+                field("preferred-for"),
+                format!("must not be longer than `valid-for`, {valid_for}"),
+            ));
+        }
+    }
+}
+
+/// Describes `linux.address`.
+pub struct AddressKind;
+
+impl Kind for AddressKind {
+    type Value = LinkAddress;
+    const NAME: &'static str = "linux.address";
+    const KEYS: &'static [&'static str] = &["linux/address/*/*/*/*"];
+
+    /// The link, and its binding to a VRF first: binding a link moves its routes.
+    fn needs(&self, _key: &Key, address: &LinkAddress, needs: &mut Needs) {
+        let LinkAddress { netns, link, vrf, .. } = address;
+        needs.on(format_args!("linux/link/{netns}/{link}"));
+        if vrf.is_some() {
+            needs.on(format_args!("linux/port/{netns}/{link}"));
+        }
+    }
+
+    /// Lifetimes and the flag can be changed; the rest is part of what the kernel knows the address by.
+    fn transition(&self, _key: &Key, old: &LinkAddress, new: &LinkAddress) -> Transition {
+        let (old, new) = (&old.address, &new.address);
+        let mut compared = Compared::default();
+        compared.fixed("peer", &old.peer, &new.peer);
+        compared.fixed_optional("broadcast", &old.broadcast, &new.broadcast);
+        compared.fixed_optional("scope", &old.scope, &new.scope);
+        compared.field(&old.no_prefix_route, &new.no_prefix_route);
+        compared.field(&old.valid_for.is_some(), &new.valid_for.is_some());
+        compared.optional(&old.valid_for, &new.valid_for);
+        compared.optional(&old.preferred_for, &new.preferred_for);
+        compared.transition()
+    }
+
+    fn reads_after(&self) -> &[&str] {
+        &["linux.link"]
     }
 }

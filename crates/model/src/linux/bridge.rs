@@ -1,10 +1,14 @@
 //! `bridge`: a switch in the kernel. Its ports are derived items: the bridge does not wait for them.
 
+use kilter_scheduler::FieldError;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::compare::{Compared, error, twice};
+use super::link::LinkKind;
 use super::names::Name;
 use super::port::PortOptions;
+use crate::declare::DeclareLink;
 
 /// What only a bridge has.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -101,7 +105,7 @@ impl JsonSchema for BridgePort {
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let mut long = json_schema!({ "type": "object", "properties": {}, "required": ["link"] });
-        let mut link = super::shape::link_name(generator);
+        let mut link = super::texts::link_name(generator);
         link.insert("description".to_owned(), "The link.".into());
         let options = PortOptions::json_schema(generator);
         if let Some(properties) = long.get_mut("properties").and_then(|all| all.as_object_mut()) {
@@ -109,6 +113,38 @@ impl JsonSchema for BridgePort {
             let more = options.get("properties").and_then(|all| all.as_object());
             properties.extend(more.into_iter().flatten().map(|(name, one)| (name.clone(), one.clone())));
         }
-        json_schema!({ "anyOf": [super::shape::link_name(generator), long] })
+        json_schema!({ "anyOf": [super::texts::link_name(generator), long] })
+    }
+}
+
+impl DeclareLink for Bridge {
+    const WORD: &'static str = "bridge";
+    const ABOUT: &'static str = "A switch in the kernel; its ports are links in the same namespace.";
+
+    fn into_kind(self) -> LinkKind {
+        LinkKind::Bridge(self)
+    }
+}
+
+impl Bridge {
+    pub(super) fn check(&self, name: &Name, errors: &mut Vec<FieldError>) {
+        let links: Vec<&Name> = self.ports.iter().map(|port| &port.link).collect();
+        twice("ports", &links, errors);
+        for (at, _) in links.iter().enumerate().filter(|(_, link)| **link == name) {
+            errors.push(error(format!("ports[{at}]"), "names the bridge itself"));
+        }
+    }
+
+    /// The kernel changes every option of a bridge while it runs.
+    pub(super) fn compare(&self, new: &Self, compared: &mut Compared) {
+        compared.optional(&self.stp, &new.stp);
+        compared.optional(&self.priority, &new.priority);
+        compared.optional(&self.forward_delay, &new.forward_delay);
+        compared.optional(&self.hello_time, &new.hello_time);
+        compared.optional(&self.max_age, &new.max_age);
+        compared.optional(&self.ageing_time, &new.ageing_time);
+        compared.optional(&self.multicast_snooping, &new.multicast_snooping);
+        compared.optional(&self.vlan_filtering, &new.vlan_filtering);
+        compared.optional(&self.group_forward_mask, &new.group_forward_mask);
     }
 }

@@ -21,6 +21,7 @@
 //! | `linux/nftables/NETNS/FAMILY/NAME` | an nftables table |
 //! | `linux/qdisc/NETNS/LINK/PARENT` | a queueing discipline |
 
+use kilter_scheduler::Needs;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
@@ -104,4 +105,11 @@ pub fn network_at_the_end(key: &str) -> Option<IpNet> {
 pub fn netns_and_link(key: &str) -> Option<(NetnsName, &str)> {
     let mut parts = key.split('/').skip(2);
     Some((NetnsName::new(parts.next()?), parts.next()?))
+}
+
+/// Needs the namespace; the agent's own is there anyway.
+pub(crate) fn need_netns(netns: &NetnsName, needs: &mut Needs) {
+    if !netns.is_host() {
+        needs.on(format_args!("linux/netns/{netns}"));
+    }
 }

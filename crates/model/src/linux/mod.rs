@@ -6,6 +6,7 @@
 pub mod address;
 pub mod bond;
 pub mod bridge;
+mod compare;
 pub mod dummy;
 pub mod existing;
 pub mod fdb;
@@ -23,9 +24,9 @@ pub mod port;
 pub mod qdisc;
 pub mod route;
 pub mod rule;
-pub mod shape;
 pub mod sysctl;
 pub mod tap;
+pub(crate) mod texts;
 pub mod unnumbered;
 pub mod up;
 pub mod veth;

@@ -290,7 +290,7 @@ macro_rules! text_schema {
     };
 }
 
-text_schema!(NetnsName, "NetnsName", super::shape::netns_name);
-text_schema!(Mac, "Mac", super::shape::mac);
-text_schema!(LinkRef, "LinkRef", super::shape::link_ref);
-text_schema!(Table, "Table", super::shape::table);
+text_schema!(NetnsName, "NetnsName", super::texts::netns_name);
+text_schema!(Mac, "Mac", super::texts::mac);
+text_schema!(LinkRef, "LinkRef", super::texts::link_ref);
+text_schema!(Table, "Table", super::texts::table);

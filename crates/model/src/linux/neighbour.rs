@@ -1,11 +1,14 @@
 //! `neighbour`: which hardware address belongs to an IP address on a link, or which address a link answers for.
 
+use kilter_scheduler::{FieldError, Key, Kind, Needs, Transition};
 use std::net::IpAddr;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::compare::{Compared, error};
 use super::names::{Mac, Name, NetnsName};
+use crate::declare::Declare;
 
 /// How far a neighbour is trusted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -26,10 +29,10 @@ pub struct Neighbour {
     #[serde(default, skip_serializing_if = "NetnsName::is_host")]
     pub netns: NetnsName,
     /// The link.
-    #[schemars(schema_with = "crate::linux::shape::link_name")]
+    #[schemars(schema_with = "crate::linux::texts::link_name")]
     pub link: Name,
     /// The address of the neighbour.
-    #[schemars(schema_with = "crate::linux::shape::ip")]
+    #[schemars(schema_with = "crate::linux::texts::ip")]
     pub address: IpAddr,
     /// Its hardware address; left out only when `proxy`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -48,4 +51,64 @@ pub struct Neighbour {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
 fn is_permanent(state: &NeighbourState) -> bool {
     *state == NeighbourState::Permanent
+}
+
+impl Declare for Neighbour {
+    const WORD: &'static str = "neighbour";
+    const ABOUT: &'static str =
+        "The hardware address of a host on a link, or an address that a link answers for.";
+
+    fn key(&self) -> Key {
+        let proxy = if self.proxy { "/proxy" } else { "" };
+        Key::from(format!("linux/neighbour/{}/{}/{}{proxy}", self.netns, self.link, self.address))
+    }
+
+    fn check(&self) -> Vec<FieldError> {
+        let mut errors = Vec::new();
+        match (self.proxy, self.mac) {
+            (true, Some(_)) => errors.push(error("mac", "a `proxy` answers with the address of the link")),
+            (false, None) => errors.push(error("", "a `neighbour` needs `mac`, unless it is a `proxy`")),
+            _ => {}
+        }
+        if self.proxy && self.state != NeighbourState::Permanent {
+            errors.push(error("state", "a `proxy` has none"));
+        }
+        if self.router && self.address.is_ipv4() {
+            errors.push(error("router", "is for IPv6 only"));
+        }
+        if self.address.is_multicast() || self.address.is_unspecified() {
+            errors.push(error("address", "must be the address of one host"));
+        }
+        errors
+    }
+}
+
+/// Describes `linux.neighbour`.
+pub struct NeighbourKind;
+
+impl Kind for NeighbourKind {
+    type Value = Neighbour;
+    const NAME: &'static str = "linux.neighbour";
+    const KEYS: &'static [&'static str] = &["linux/neighbour/*/*/*", "linux/neighbour/*/*/*/proxy"];
+
+    fn validate(&self, _key: &Key, neighbour: &Neighbour) -> Vec<FieldError> {
+        neighbour.check()
+    }
+
+    /// The link up: the kernel forgets the neighbours of a link that goes down.
+    fn needs(&self, _key: &Key, neighbour: &Neighbour, needs: &mut Needs) {
+        needs.on(format_args!("linux/up/{}/{}", neighbour.netns, neighbour.link));
+    }
+
+    fn transition(&self, _key: &Key, old: &Neighbour, new: &Neighbour) -> Transition {
+        let mut compared = Compared::default();
+        compared.field(&old.mac, &new.mac);
+        compared.field(&old.state, &new.state);
+        compared.field(&old.router, &new.router);
+        compared.transition()
+    }
+
+    fn reads_after(&self) -> &[&str] {
+        &["linux.link"]
+    }
 }

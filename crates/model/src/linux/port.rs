@@ -1,9 +1,11 @@
 //! `port`: a link belongs to a bridge, a bond or a VRF. Derived from whichever of the two declares it, so that
 //! neither waits for the other, and under the key of the link, so that it cannot belong to two.
 
+use kilter_scheduler::{Key, Kind, Needs, Transition};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::compare::Compared;
 use super::names::{Name, NetnsName};
 
 /// A link that belongs to a bridge, a bond or a VRF.
@@ -69,5 +71,43 @@ impl PortOptions {
     /// Whether nothing is said.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
+    }
+}
+
+/// Describes `linux.port`.
+pub struct PortKind;
+
+impl Kind for PortKind {
+    type Value = Port;
+    const NAME: &'static str = "linux.port";
+    const KEYS: &'static [&'static str] = &["linux/port/*/*"];
+
+    fn needs(&self, _key: &Key, port: &Port, needs: &mut Needs) {
+        needs.on(format_args!("linux/link/{}/{}", port.netns, port.link));
+        needs.on(format_args!("linux/link/{}/{}", port.netns, port.master));
+    }
+
+    /// The kernel moves a link from one bridge to another in one step.
+    fn transition(&self, _key: &Key, old: &Port, new: &Port) -> Transition {
+        let mut compared = Compared::default();
+        compared.field(&old.master, &new.master);
+        let (old, new) = (&old.options, &new.options);
+        compared.optional(&old.cost, &new.cost);
+        compared.optional(&old.priority, &new.priority);
+        compared.optional(&old.hairpin, &new.hairpin);
+        compared.optional(&old.bpdu_guard, &new.bpdu_guard);
+        compared.optional(&old.root_block, &new.root_block);
+        compared.optional(&old.fast_leave, &new.fast_leave);
+        compared.optional(&old.learning, &new.learning);
+        compared.optional(&old.flood, &new.flood);
+        compared.optional(&old.multicast_flood, &new.multicast_flood);
+        compared.optional(&old.broadcast_flood, &new.broadcast_flood);
+        compared.optional(&old.isolated, &new.isolated);
+        compared.optional(&old.neighbour_suppression, &new.neighbour_suppression);
+        compared.transition()
+    }
+
+    fn reads_after(&self) -> &[&str] {
+        &["linux.link"]
     }
 }

@@ -1,10 +1,14 @@
 //! `rule`: which routing table a packet is looked up in. A rule is known by its family and priority.
 
 use ipnet::IpNet;
+use kilter_scheduler::{FieldError, Key, Kind, Needs, Transition};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::compare::{Compared, error};
+use super::keys;
 use super::names::{Name, NetnsName, Table};
+use crate::declare::Declare;
 
 /// The family of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
@@ -72,11 +76,11 @@ pub struct Rule {
     pub priority: u32,
     /// The network that the packet comes from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "crate::linux::shape::network")]
+    #[schemars(schema_with = "crate::linux::texts::network")]
     pub from: Option<IpNet>,
     /// The network that the packet goes to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "crate::linux::shape::network")]
+    #[schemars(schema_with = "crate::linux::texts::network")]
     pub to: Option<IpNet>,
     /// The mark of the packet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -88,11 +92,11 @@ pub struct Rule {
     pub mark_mask: Option<u32>,
     /// The link that the packet came in by; it need not exist.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "crate::linux::shape::link_name")]
+    #[schemars(schema_with = "crate::linux::texts::link_name")]
     pub incoming: Option<Name>,
     /// The link that the packet's socket is bound to; it need not exist.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "crate::linux::shape::link_name")]
+    #[schemars(schema_with = "crate::linux::texts::link_name")]
     pub outgoing: Option<Name>,
     /// The type of service.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -136,4 +140,126 @@ pub struct Rule {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
 fn is_lookup(action: &RuleAction) -> bool {
     *action == RuleAction::Lookup
+}
+
+impl Rule {
+    /// The family: what is said, or that of the networks.
+    pub fn family(&self) -> Family {
+        let of = |network: IpNet| if network.addr().is_ipv4() { Family::Ipv4 } else { Family::Ipv6 };
+        self.family.or(self.from.map(of)).or(self.to.map(of)).unwrap_or(Family::Ipv4)
+    }
+}
+
+impl Family {
+    /// The word in a key.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Ipv4 => "ipv4",
+            Self::Ipv6 => "ipv6",
+        }
+    }
+}
+
+impl Declare for Rule {
+    const WORD: &'static str = "rule";
+    const ABOUT: &'static str = "A policy rule: which routing table a packet is looked up in.";
+
+    fn key(&self) -> Key {
+        Key::from(format!("linux/rule/{}/{}/{}", self.netns, self.family().word(), self.priority))
+    }
+
+    fn normalise(&mut self) {
+        let family = self.family();
+        self.family = None;
+        if self.family() != family {
+            self.family = Some(family);
+        }
+    }
+
+    fn check(&self) -> Vec<FieldError> {
+        let mut errors = Vec::new();
+        let family = self.family();
+        for (path, network) in [("from", self.from), ("to", self.to)] {
+            if network.is_some_and(|network| network.addr().is_ipv4() != (family == Family::Ipv4)) {
+                errors.push(error(path, format!("must be a network of family `{}`", family.word())));
+            }
+        }
+        let looks_up = self.action == RuleAction::Lookup;
+        match (looks_up, self.l3mdev, self.table) {
+            (true, false, None) => {
+                errors.push(error("", "a `rule` needs `table`, `l3mdev` or another `action`"))
+            }
+            (true, true, Some(_)) => {
+                errors.push(error("table", "`l3mdev` takes the table of the VRF instead"))
+            }
+            (false, _, Some(_)) => errors.push(error("table", "is for action `lookup` only")),
+            _ => {}
+        }
+        match (self.action == RuleAction::Goto, self.goto) {
+            (true, None) => errors.push(error("", "action `goto` needs `goto`")),
+            (false, Some(_)) => errors.push(error("goto", "is for action `goto` only")),
+            (true, Some(goto)) if goto <= self.priority => {
+                errors.push(error("goto", format!("must be above `priority`, {}", self.priority)));
+            }
+            _ => {}
+        }
+        if self.mark_mask.is_some() && self.mark.is_none() {
+            errors.push(error("mark-mask", "needs `mark`"));
+        }
+        if self.suppress_prefix_length.is_some() && !looks_up {
+            errors.push(error("suppress-prefix-length", "is for action `lookup` only"));
+        }
+        if family == Family::Ipv4 && self.suppress_prefix_length.is_some_and(|length| length > 32) {
+            errors.push(error("suppress-prefix-length", "must be 0 to 32 in a rule for IPv4"));
+        }
+        for (path, range) in
+            [("source-ports", self.source_ports), ("destination-ports", self.destination_ports)]
+        {
+            if range.is_some_and(|range| range.from > range.to) {
+                errors.push(error(path, "must not end before it begins"));
+            }
+        }
+        if self.users.is_some_and(|range| range.from > range.to) {
+            errors.push(error("users", "must not end before it begins"));
+        }
+        errors
+    }
+}
+
+/// Describes `linux.rule`.
+pub struct RuleKind;
+
+impl Kind for RuleKind {
+    type Value = Rule;
+    const NAME: &'static str = "linux.rule";
+    const KEYS: &'static [&'static str] = &["linux/rule/*/*/*"];
+
+    fn validate(&self, _key: &Key, rule: &Rule) -> Vec<FieldError> {
+        rule.check()
+    }
+
+    /// The namespace only: a rule may name links and tables that are not there yet.
+    fn needs(&self, _key: &Key, rule: &Rule, needs: &mut Needs) {
+        keys::need_netns(&rule.netns, needs);
+    }
+
+    /// The kernel cannot change a rule.
+    fn transition(&self, _key: &Key, old: &Rule, new: &Rule) -> Transition {
+        let mut compared = Compared::default();
+        compared.fixed("from", &old.from, &new.from);
+        compared.fixed("to", &old.to, &new.to);
+        compared.fixed("table", &old.table, &new.table);
+        compared.fixed("action", &old.action, &new.action);
+        compared.fixed("mark", &old.mark, &new.mark);
+        match compared.transition() {
+            Transition::Same if old != new => {
+                Transition::Recreate { reason: "a rule cannot be changed".to_owned() }
+            }
+            transition => transition,
+        }
+    }
+
+    fn reads_after(&self) -> &[&str] {
+        &["linux.netns"]
+    }
 }

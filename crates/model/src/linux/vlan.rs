@@ -3,7 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::compare::Compared;
+use super::link::LinkKind;
 use super::names::LinkRef;
+use crate::declare::DeclareLink;
 
 /// The protocol of a tag.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -45,4 +48,26 @@ pub struct Vlan {
 
 fn is_dot1q(protocol: &VlanProtocol) -> bool {
     *protocol == VlanProtocol::Dot1q
+}
+
+impl DeclareLink for Vlan {
+    const WORD: &'static str = "vlan";
+    const ABOUT: &'static str = "The frames with one tag on another link.";
+
+    fn into_kind(self) -> LinkKind {
+        LinkKind::Vlan(self)
+    }
+}
+
+impl Vlan {
+    /// Flags can be changed; what a frame is recognised by cannot.
+    pub(super) fn compare(&self, new: &Self, compared: &mut Compared) {
+        compared.fixed("link", &self.link, &new.link);
+        compared.fixed("id", &self.id, &new.id);
+        compared.fixed("protocol", &self.protocol, &new.protocol);
+        compared.optional(&self.reorder_header, &new.reorder_header);
+        compared.optional(&self.gvrp, &new.gvrp);
+        compared.optional(&self.mvrp, &new.mvrp);
+        compared.optional(&self.loose_binding, &new.loose_binding);
+    }
 }
