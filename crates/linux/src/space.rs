@@ -28,8 +28,10 @@ const NSFS: FsWord = 0x6e73_6673;
 pub(crate) enum Place {
     /// Mounted under its name in the folder of named namespaces.
     Named,
-    /// At a path of its own, also one below `/proc`.
+    /// At a path of its own.
     Path(PathBuf),
+    /// The one of a process.
+    Process(u32),
 }
 
 /// The namespaces that are known, with the sockets that were opened in them.
@@ -109,6 +111,7 @@ impl Spaces {
         match self.place_of(name) {
             Place::Named => open_namespace(&self.path(name)),
             Place::Path(path) => open_namespace(&path),
+            Place::Process(pid) => open_namespace(Path::new(&format!("/proc/{pid}/ns/net"))),
         }
     }
 

@@ -9,5 +9,5 @@ pub(crate) mod rtnl;
 pub(crate) mod socket;
 
 pub use error::{KernelError, Refusal};
-pub(crate) use message::{Attribute, Attributes, Message, Received, flag};
-pub(crate) use socket::{Counts, Requests};
+pub(crate) use message::{Attributes, Message, Received, flag};
+pub(crate) use socket::Requests;

@@ -87,7 +87,15 @@ pub(crate) struct Requests {
 impl Requests {
     /// Opens a socket in the namespace of the calling thread.
     pub(crate) fn open(counters: Arc<Counters>) -> Result<Self, Refusal> {
-        let socket = open()?;
+        Self::over(open(None)?, counters)
+    }
+
+    /// The same for the family of packet filters.
+    pub(crate) fn open_netfilter(counters: Arc<Counters>) -> Result<Self, Refusal> {
+        Self::over(open(Some(rustix::net::netlink::NETFILTER))?, counters)
+    }
+
+    fn over(socket: OwnedFd, counters: Arc<Counters>) -> Result<Self, Refusal> {
         for option in [NetlinkOption::CapAck, NetlinkOption::ExtAck, NetlinkOption::StrictCheck] {
             set_netlink_option(&socket, option)?;
         }
@@ -255,10 +263,11 @@ impl Requests {
     }
 }
 
-/// Opens a netlink socket for routing in the namespace of the calling thread, bound to a port of its own.
-pub(crate) fn open() -> Result<OwnedFd, Refusal> {
+/// Opens a netlink socket in the namespace of the calling thread, bound to a port of its own; without a protocol it is
+/// one for routing.
+pub(crate) fn open(protocol: Option<rustix::net::Protocol>) -> Result<OwnedFd, Refusal> {
     let flags = SocketFlags::CLOEXEC;
-    let socket = rustix::net::socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?;
+    let socket = rustix::net::socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, protocol)?;
     rustix::net::bind(socket.as_fd(), &SocketAddrNetlink::new(0, 0))?;
     Ok(socket)
 }
