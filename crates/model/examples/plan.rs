@@ -1,5 +1,5 @@
 //! Plans a document offline: nothing is made, nothing is read. Run it with
-//! `cargo run -p kilter-model --example plan -- crates/model/examples/site.yaml`.
+//! `cargo run -p kilter-model --example plan -- crates/model/examples/documents/two-hosts-and-a-router.yaml`.
 
 #![expect(clippy::print_stdout, reason = "an example talks to the person who runs it")]
 
