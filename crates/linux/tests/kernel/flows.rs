@@ -1,0 +1,1 @@
+//! The control flows of the scheduler with kernel objects.

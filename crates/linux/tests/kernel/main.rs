@@ -1,0 +1,6 @@
+//! The southbound against the kernel: each test in a network namespace of its own, with its own folder of namespaces.
+
+mod flows;
+mod harness;
+mod kinds;
+mod network;
