@@ -23,7 +23,7 @@ pub(crate) struct Typed {
 }
 
 /// A kind that stands for itself in a document and in the scheduler.
-pub(crate) trait Declare:
+pub trait Declare:
     DeserializeOwned + JsonSchema + Serialize + std::fmt::Debug + PartialEq + Send + Sync + 'static
 {
     /// The word after `kind:`.

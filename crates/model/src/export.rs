@@ -78,7 +78,8 @@ fn joined(value: &ValueRef, items: &BTreeMap<&Key, &ValueRef>) -> ValueRef {
 
 fn join(netns: &NetnsName, name: &Name, fields: &mut LinkFields, items: &BTreeMap<&Key, &ValueRef>) {
     let prefix = Key::from(keys::addresses(netns, name));
-    let below = items.range::<Key, _>(&prefix..).take_while(|(key, _)| key.as_str().starts_with(prefix.as_str()));
+    let below =
+        items.range::<Key, _>(&prefix..).take_while(|(key, _)| key.as_str().starts_with(prefix.as_str()));
     for address in below.filter_map(|(_, value)| value.downcast::<LinkAddress>()) {
         if !fields.addresses.iter().any(|known| known.address == address.address.address) {
             fields.addresses.push(address.address.clone());
@@ -108,7 +109,8 @@ fn join_ports(
     items: &BTreeMap<&Key, &ValueRef>,
 ) {
     let prefix = Key::from(format!("linux/port/{netns}/"));
-    let below = items.range::<Key, _>(&prefix..).take_while(|(key, _)| key.as_str().starts_with(prefix.as_str()));
+    let below =
+        items.range::<Key, _>(&prefix..).take_while(|(key, _)| key.as_str().starts_with(prefix.as_str()));
     for port in below.filter_map(|(_, value)| value.downcast::<Port>()) {
         let is_listed = ports.iter().any(|known| known.link == port.link);
         if port.master == *bridge && !port.options.is_empty() && !is_listed {

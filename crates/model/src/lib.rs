@@ -13,4 +13,7 @@ pub mod schema;
 mod shape;
 mod yaml;
 
+#[cfg(test)]
+mod random;
+
 pub use kinds::KINDS;

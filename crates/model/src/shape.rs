@@ -113,6 +113,9 @@ impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Bool => f.write_str("`true` or `false`"),
+            Self::Number { min, max } if *min <= i64::MIN.into() && *max >= i64::MAX.into() => {
+                f.write_str("a number")
+            }
             Self::Number { min, max } => write!(f, "a number from {min} to {max}"),
             Self::Choice(words) => {
                 for (at, word) in words.iter().enumerate() {

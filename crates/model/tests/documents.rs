@@ -38,7 +38,8 @@ fn broken(path: &Path) {
         Err(problems) => format!("{problems}\n"),
     };
     if std::env::var_os("UPDATE_GOLDENFILES").is_some() {
-        let texts: String = sources.iter().map(|source| format!("== {}\n{}", source.name, source.text)).collect();
+        let texts: String =
+            sources.iter().map(|source| format!("== {}\n{}", source.name, source.text)).collect();
         std::fs::write(path, format!("{texts}== expected\n{said}")).unwrap();
         return;
     }
@@ -47,7 +48,8 @@ fn broken(path: &Path) {
 
 fn accepted(path: &Path) {
     let text = std::fs::read_to_string(path).unwrap();
-    let items = read(&[Source::new(path.display().to_string(), text)]).unwrap_or_else(|problems| panic!("{problems}"));
+    let items = read(&[Source::new(path.display().to_string(), text)])
+        .unwrap_or_else(|problems| panic!("{problems}"));
     assert!(!items.is_empty());
     let exported = export(items.iter().map(|item| (&item.key, &item.value)));
     let again = read(&[Source::new("export", exported.clone())])

@@ -44,6 +44,16 @@ impl Check {
         None
     }
 
+    /// Whether what was found already is the reason for what is wrong between fields: a field of that path is wrong
+    /// itself, or one that the message names; or a field is missing, and some are not understood.
+    pub(crate) fn explains(&self, path: &str, message: &str) -> bool {
+        let first = |path: &str| path.split(['.', '[']).next().unwrap_or_default().to_owned();
+        let is_named = |wrong: &String| message.contains(&format!("`{}`", first(wrong)));
+        let is_inside = |wrong: &String| !path.is_empty() && wrong.starts_with(path);
+        (path.is_empty() && !self.found.is_empty())
+            || self.wrong.iter().any(|wrong| is_named(wrong) || is_inside(wrong))
+    }
+
     /// The value as JSON, without what is wrong; `None` if the value itself is.
     pub(crate) fn value(&mut self, node: &Node, shape: &Shape, path: &str) -> Option<Value> {
         match (shape, &node.content) {
@@ -168,6 +178,7 @@ impl Check {
         let noun = if noun.is_empty() { path } else { noun };
         let mut map = Map::new();
         let mut seen: Vec<&Entry> = Vec::new();
+        let mut meant: Vec<&str> = Vec::new();
         for entry in entries {
             if let Some(first) = seen.iter().find(|first| first.name == entry.name) {
                 let message = format!("`{}` is given twice, first in line {}", entry.name, first.spot.line);
@@ -176,7 +187,7 @@ impl Check {
             }
             seen.push(entry);
             let Some(field) = fields.iter().find(|field| field.name == entry.name) else {
-                self.unknown_field(entry, fields, noun);
+                meant.extend(self.unknown_field(entry, fields, noun));
                 continue;
             };
             let path = if path.is_empty() { field.name.clone() } else { format!("{path}.{}", field.name) };
@@ -185,22 +196,27 @@ impl Check {
             }
         }
         for field in fields.iter().filter(|field| field.required) {
-            if !entries.iter().any(|entry| entry.name == field.name) {
+            let is_there = entries.iter().any(|entry| entry.name == field.name);
+            if !is_there && !meant.contains(&field.name.as_str()) {
                 let hint = format!("`{}` is {}", field.name, field.shape);
-                self.report(node.spot, format!("{} needs `{}`", article(noun), field.name), Some(hint));
+                let spot = node.get("kind").map_or(node.spot, |kind| kind.spot);
+                self.report(spot, format!("{} needs `{}`", article(noun), field.name), Some(hint));
             }
         }
         Value::Object(map)
     }
 
-    fn unknown_field(&mut self, entry: &Entry, fields: &[Field], noun: &str) {
+    /// Reports a field that the kind does not have; the answer is the one that was probably meant.
+    fn unknown_field<'a>(&mut self, entry: &Entry, fields: &'a [Field], noun: &str) -> Option<&'a str> {
         let names = || fields.iter().map(|field| field.name.as_str());
-        let spelled = entry.name.replace('_', "-");
-        let hint = match hint::closest(&spelled, names()) {
+        let meant = hint::closest(&entry.name.replace('_', "-"), names());
+        let hint = match meant {
             Some(name) => format!("did you mean `{name}`?"),
+            None if entry.name == "name" => "it has none: it is known by what it says".to_owned(),
             None => format!("the fields are {}", hint::list(names())),
         };
         self.report(entry.spot, format!("{} has no field `{}`", article(noun), entry.name), Some(hint));
+        meant
     }
 }
 

@@ -161,7 +161,7 @@ impl Reading {
         for error in typed.errors {
             let path =
                 if within.is_empty() { error.path.clone() } else { format!("{within}.{}", error.path) };
-            if check.wrong.iter().any(|wrong| wrong.starts_with(&path) && !path.is_empty()) {
+            if check.explains(&path, &error.message) {
                 continue;
             }
             let at = node.closest(&error.path);
@@ -227,11 +227,29 @@ fn kind_of(node: &Node, check: &mut Check) -> Option<&'static DocumentKind> {
     if found.is_none() {
         let hint = match hint::closest(word, words()) {
             Some(meant) => format!("did you mean `{meant}`?"),
-            None => format!("the kinds are {}", hint::list(words())),
+            None => elsewhere(word).unwrap_or_else(|| format!("the kinds are {}", hint::list(words()))),
         };
         check.report(said.spot, format!("there is no kind `{word}`"), Some(hint));
     }
     found
+}
+
+/// Where to say what other tools, or our own keys, have a kind for.
+fn elsewhere(word: &str) -> Option<String> {
+    let hint = match word.to_lowercase().as_str() {
+        "address" | "ip" => "an address stands in the `addresses` of its link",
+        "port" => "a port stands in the `ports` of its bridge, or as `master` in its own link",
+        "up" => "write `state: up` in the link",
+        "unnumbered" => "write `unnumbered: LINK` in the link that borrows",
+        "link" | "interface" | "ethernet" | "physical" | "nic" | "hardware" => {
+            "say what kind of link; one that is there already is `existing`"
+        }
+        "namespace" => "did you mean `netns`?",
+        "firewall" | "nft" | "iptables" => "did you mean `nftables`?",
+        "arp" => "did you mean `neighbour`?",
+        _ => return None,
+    };
+    Some(hint.to_owned())
 }
 
 /// The other end of a veth as an item of its own, if its `peer` says more than which it is.

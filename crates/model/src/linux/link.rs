@@ -288,7 +288,7 @@ impl LinkFields {
     /// What is wrong between the fields that every link has.
     pub(crate) fn check(&self, name: &str, errors: &mut Vec<FieldError>) {
         if self.mac.is_some_and(|mac| mac.is_multicast() || mac.is_zero()) {
-            errors.push(error("mac", "must be the address of one station, not of a group"));
+            errors.push(error("mac", "must be the address of one station"));
         }
         if self.master.is_some() && self.vrf.is_some() {
             errors.push(error("vrf", "a link belongs to a `master` or to a `vrf`, not to both"));

@@ -294,7 +294,13 @@ impl Kind for RouteKind {
         compared.field(&old.via, &new.via);
         compared.optional(&old.link, &new.link);
         compared.field(&old.onlink, &new.onlink);
-        compared.field(&old.nexthops, &new.nexthops);
+        let as_said = |(old, new): (&Nexthop, &Nexthop)| {
+            let link = new.link.clone().or_else(|| old.link.clone());
+            *old == Nexthop { link, ..new.clone() }
+        };
+        let same =
+            old.nexthops.len() == new.nexthops.len() && old.nexthops.iter().zip(&new.nexthops).all(as_said);
+        compared.field(&same, &true);
         compared.field(&old.source, &new.source);
         compared.field(&old.scope, &new.scope);
         compared.field(&old.mtu, &new.mtu);
