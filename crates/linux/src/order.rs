@@ -78,12 +78,18 @@ impl Order {
     fn error(&self, refusal: Refusal, key: &Key) -> KernelError {
         let subject = key.as_str().strip_prefix("linux/").unwrap_or(key.as_str()).to_owned();
         match self.feature {
-            Some(feature) if refusal.is_unsupported() => {
+            Some(feature) if refusal.is_unsupported() || is_unknown_qdisc(&refusal) => {
                 KernelError::Unimplemented { operation: self.operation, subject, feature: feature.to_owned() }
             }
             _ => KernelError::refused(self.operation, subject, refusal),
         }
     }
+}
+
+/// For a discipline that it does not have, the kernel says that there is no such entry.
+fn is_unknown_qdisc(refusal: &Refusal) -> bool {
+    refusal.is(Errno::NOENT)
+        && refusal.text.as_ref().is_some_and(|text| text.contains("qdisc kind is unknown"))
 }
 
 /// Where an operation takes place: a namespace, and what is known about links in it.

@@ -224,10 +224,10 @@ pub(crate) fn decode(received: &Received<'_>) -> Option<Seen> {
     let mut qdisc = Qdisc {
         netns: NetnsName::host(),
         link: Name::default(),
-        parent: if parent == ROOT || is_incoming(discipline) {
-            Name::new("root")
-        } else {
-            class_text(parent)
+        parent: match parent {
+            _ if is_incoming(discipline) => Name::const_new("ingress"),
+            ROOT => Name::const_new("root"),
+            class => class_text(class),
         },
         handle: (!is_incoming(discipline)).then(|| class_text(handle)),
         discipline,

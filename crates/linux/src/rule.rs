@@ -191,6 +191,11 @@ pub(crate) fn decode(received: &Received<'_>, netns: &NetnsName) -> Option<(Rule
     if rule.mark.is_none() {
         rule.mark_mask = None;
     }
+    // In the one form that equal rules share, the family is left out where it is clear.
+    rule.family = None;
+    if rule.family() != family {
+        rule.family = Some(family);
+    }
     Some((rule, protocol))
 }
 

@@ -95,6 +95,11 @@ impl Shared {
         locked(&self.before).entry((netns.to_owned(), name.to_owned())).or_insert(value);
     }
 
+    /// Whether we changed a parameter.
+    pub(crate) fn remembers_parameter(&self, netns: &str, name: &str) -> bool {
+        locked(&self.before).contains_key(&(netns.to_owned(), name.to_owned()))
+    }
+
     /// What a parameter was before we changed it.
     pub(crate) fn forget_parameter(&self, netns: &str, name: &str) -> Option<String> {
         locked(&self.before).remove(&(netns.to_owned(), name.to_owned()))

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use kilter_model::linux::Sysctl;
+use kilter_model::linux::{NetnsName, Sysctl};
 
 use crate::netlink::{KernelError, Refusal};
 use crate::shared::Shared;
@@ -27,6 +27,21 @@ pub(crate) fn read(space: &Space, name: &str) -> Result<Option<String>, KernelEr
         Err(error) => Err(Refusal::from(error)),
     });
     read.and_then(|read| read).map_err(|refusal| KernelError::refused("read sysctl", name, refusal))
+}
+
+/// A parameter as an item. Every parameter has a value; it is an item if the value is the declared one, or if we changed
+/// it: then somebody else changed it since.
+pub(crate) fn find(
+    shared: &Shared,
+    space: &Space,
+    netns: &NetnsName,
+    name: &str,
+    expected: Option<&Sysctl>,
+) -> Result<Option<Sysctl>, KernelError> {
+    let Some(value) = read(space, name)? else { return Ok(None) };
+    let as_expected = expected.is_some_and(|expected| expected.value == value);
+    let is_item = as_expected || shared.remembers_parameter(&space.name, name);
+    Ok(is_item.then(|| Sysctl { name: name.to_owned(), netns: netns.clone(), value }))
 }
 
 /// A value as people write it: without the end of the line, and with blanks for tabs.

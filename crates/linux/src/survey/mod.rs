@@ -129,7 +129,7 @@ impl<'a> Survey<'a> {
                 "neighbour" => self.neighbour_items(netns, space, expected, &mut found)?,
                 "fdb" => self.fdb_items(netns, space, &mut found)?,
                 "qdisc" => self.qdisc_items(netns, space, &mut found)?,
-                "sysctl" => sysctl_items(netns, space, expected, &mut found)?,
+                "sysctl" => sysctl_items(self.shared, netns, space, expected, &mut found)?,
                 "nftables" => self.nftables_items(netns, space, &mut found)?,
                 _ => {}
             }
@@ -157,17 +157,11 @@ impl<'a> Survey<'a> {
     ) -> Result<(), KernelError> {
         let links = self.links(netns, space)?;
         let declared: HashSet<&str> = expected.iter().map(|expected| expected.key.as_str()).collect();
-        let addresses = self.addresses(netns, space)?;
-        let mut by_link: HashMap<u32, Vec<&address::Seen>> = HashMap::new();
-        for address in addresses.iter() {
-            by_link.entry(address.index).or_default().push(address);
-        }
         let mut names = Names::new(self.shared, netns, space, &links);
         for seen in links.iter() {
             let key = keys::link(netns, &seen.name);
             let known = seen.is_ours() || declared.contains(key.as_str());
-            let on_it = by_link.get(&seen.index).map(Vec::as_slice).unwrap_or_default();
-            let link = link_item(self.shared, netns, seen, known, on_it, &mut names);
+            let link = link_item(netns, seen, known, &mut names);
             found.push(item(key, link, Some(seen.index), Some(owner(seen.is_ours()))));
         }
         Ok(())
@@ -431,9 +425,9 @@ pub(crate) fn one(
         "unnumbered" => one_unnumbered(shared, &netns, &space, name),
         "route" => one_route(shared, &netns, &space, key, expected),
         "sysctl" => {
-            let value = sysctl::read(&space, name)?;
-            let found = |value| Sysctl { name: name.to_owned(), netns: netns.clone(), value };
-            Ok(value.map(|value| item(key.clone(), found(value), None, None)))
+            let expected = expected.and_then(|value| value.downcast::<Sysctl>());
+            let found = sysctl::find(shared, &space, &netns, name, expected)?;
+            Ok(found.map(|found| item(key.clone(), found, None, None)))
         }
         "nftables" => one_table(shared, &netns, &space, key),
         "neighbour" => one_neighbour(shared, &netns, &space, name, key),
@@ -465,11 +459,8 @@ fn one_link(
     let seen = read_one(&mut space.requests(), name).map_err(refused("read link", space))?;
     let Some(seen) = seen else { return Ok(None) };
     shared.note_link(&space.name, &seen.name, seen.index);
-    let addresses =
-        address::read_link(&mut space.requests(), seen.index).map_err(refused("read addresses", space))?;
-    let addresses: Vec<&address::Seen> = addresses.iter().collect();
     let mut names = Names::new(shared, netns, space, std::slice::from_ref(&seen));
-    let link = link_item(shared, netns, &seen, known || seen.is_ours(), &addresses, &mut names);
+    let link = link_item(netns, &seen, known || seen.is_ours(), &mut names);
     let key = keys::link(netns, &seen.name);
     Ok(Some(item(key, link, Some(seen.index), Some(owner(seen.is_ours())))))
 }
@@ -593,18 +584,18 @@ fn one_table(
 }
 
 fn sysctl_items(
+    shared: &Shared,
     netns: &NetnsName,
     space: &Space,
     expected: &[Expected],
     found: &mut Vec<Retrieved>,
 ) -> Result<(), KernelError> {
-    for Expected { key, .. } in expected {
+    for Expected { key, value, .. } in expected {
         let Some(rest) = key.as_str().strip_prefix("linux/sysctl/") else { continue };
         let Some((owner, name)) = rest.split_once('/') else { continue };
         if owner == netns.as_str()
-            && let Some(value) = sysctl::read(space, name)?
+            && let Some(sysctl) = sysctl::find(shared, space, netns, name, value.downcast())?
         {
-            let sysctl = Sysctl { name: name.to_owned(), netns: netns.clone(), value };
             found.push(item(key.clone(), sysctl, None, None));
         }
     }
@@ -622,25 +613,14 @@ fn namespace(shared: &Shared, name: &NetnsName, space: &Space) -> Result<Option<
     Ok(Some(item(keys::netns(name), value, None, Some(origin))))
 }
 
-fn link_item(
-    shared: &Shared,
-    netns: &NetnsName,
-    seen: &Seen,
-    known: bool,
-    addresses: &[&address::Seen],
-    names: &mut Names<'_>,
-) -> Link {
-    let mut fields = seen.fields();
+/// A link as an item. What is on it is told item by item.
+fn link_item(netns: &NetnsName, seen: &Seen, known: bool, names: &mut Names<'_>) -> Link {
+    let fields = seen.fields();
     let kind = if known || seen.loopback {
         seen.link_kind(names.lower(seen), names.primary(seen))
     } else {
         LinkKind::Foreign { driver: Name::new(word(seen)) }
     };
-    if seen.is_ours() {
-        fields.master = seen.master.and_then(|master| names.here(master));
-        let ours = addresses.iter().filter(|address| address.protocol == shared.protocol());
-        fields.addresses = ours.map(|address| address.address.clone()).collect();
-    }
     Link { name: seen.name.clone(), netns: netns.clone(), kind, fields }
 }
 
