@@ -9,6 +9,7 @@ pub mod document;
 pub mod export;
 pub mod kinds;
 pub mod linux;
+pub mod reference;
 pub mod schema;
 mod shape;
 mod yaml;

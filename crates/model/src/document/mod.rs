@@ -9,6 +9,7 @@
 
 mod check;
 pub(crate) mod formats;
+mod gather;
 mod hint;
 mod place;
 mod problem;
@@ -26,6 +27,7 @@ use self::tree::{Content, Entry, Node};
 use crate::declare::DocumentKind;
 use crate::kinds::{self, KINDS};
 
+pub use self::gather::{GatherError, Unread, gather};
 pub use self::place::Place;
 pub use self::problem::{Problem, Problems};
 
