@@ -17,7 +17,7 @@ fn value(dice: &mut Dice, shape: &Shape) -> Value {
             let number = if dice.one_in(3) { *min } else { min + i128::from(dice.number() % span) };
             Value::from(i64::try_from(number).unwrap_or(i64::MAX))
         }
-        Shape::Choice(words) => Value::from(dice.pick(words).unwrap().word.clone()),
+        Shape::Choice(words) => Value::from(dice.pick(words).expect("a choice has words").word.clone()),
         Shape::Text { format, .. } => Value::from(text(dice, format.as_deref().unwrap_or_default())),
         Shape::List { of, .. } => (0..dice.below(4)).map(|_| value(dice, of)).collect(),
         Shape::Fields(fields) => Value::Object(map(dice, fields)),
@@ -39,7 +39,7 @@ fn map(dice: &mut Dice, fields: &[Field]) -> Map<String, Value> {
 }
 
 fn text(dice: &mut Dice, format: &str) -> String {
-    let mut one = |texts: &[&str]| (*dice.pick(texts).unwrap()).to_owned();
+    let mut one = |texts: &[&str]| (*dice.pick(texts).expect("there are some")).to_owned();
     match format {
         "link-name" => {
             one(&["eth0", "br0", "a", "1", "true", "0x10", "eth0.100", "-", "~", "null", "é", "#x", "lo"])

@@ -128,10 +128,7 @@ fn table(page: &mut String, fields: &[&Field]) {
 
 /// The long form of a field that has one.
 fn nested(page: &mut String, field: &Field) {
-    let inner = match &field.shape {
-        Shape::List { of, .. } => of.fields(),
-        shape => shape.fields(),
-    };
+    let inner = if let Shape::List { of, .. } = &field.shape { of.fields() } else { field.shape.fields() };
     // A peer has the fields of a link; a link is named by two.
     if inner.is_empty()
         || field.name == "peer"

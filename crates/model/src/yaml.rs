@@ -40,30 +40,33 @@ fn map(text: &mut String, item: &Map<String, Value>, fields: &[Field], indent: u
 
 /// What follows a field name.
 fn node(text: &mut String, value: &Value, shape: Option<&Shape>, indent: usize) {
-    match value {
-        Value::Object(item) if !item.is_empty() => {
-            text.push('\n');
-            pad(text, indent + 2);
-            map(text, item, shape.map_or(&[], Shape::fields), indent + 2);
-        }
-        Value::Array(list) if !list.is_empty() => {
-            text.push('\n');
-            let of =
-                shape.and_then(|shape| if let Shape::List { of, .. } = shape { Some(&**of) } else { None });
-            for value in list {
-                pad(text, indent + 2);
-                text.push('-');
-                match value {
-                    Value::Object(item) if !item.is_empty() => {
-                        text.push(' ');
-                        map(text, item, of.map_or(&[], Shape::fields), indent + 4);
-                    }
-                    _ => leaf(text, value, indent + 2),
-                }
-            }
-        }
-        _ => leaf(text, value, indent),
+    if let Some(item) = filled(value) {
+        text.push('\n');
+        pad(text, indent + 2);
+        map(text, item, shape.map_or(&[], Shape::fields), indent + 2);
+        return;
     }
+    let Some(list) = value.as_array().filter(|list| !list.is_empty()) else {
+        return leaf(text, value, indent);
+    };
+    text.push('\n');
+    let of = shape.and_then(|shape| if let Shape::List { of, .. } = shape { Some(&**of) } else { None });
+    for value in list {
+        pad(text, indent + 2);
+        text.push('-');
+        match filled(value) {
+            Some(item) => {
+                text.push(' ');
+                map(text, item, of.map_or(&[], Shape::fields), indent + 4);
+            }
+            None => leaf(text, value, indent + 2),
+        }
+    }
+}
+
+/// The value as a map that has fields.
+fn filled(value: &Value) -> Option<&Map<String, Value>> {
+    value.as_object().filter(|item| !item.is_empty())
 }
 
 fn leaf(text: &mut String, value: &Value, indent: usize) {

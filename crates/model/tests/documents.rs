@@ -31,7 +31,7 @@ fn parts(case: &str) -> (Vec<Source>, String) {
 }
 
 fn broken(path: &Path) {
-    let case = std::fs::read_to_string(path).unwrap();
+    let case = std::fs::read_to_string(path).expect("a case is text");
     let (sources, expected) = parts(&case);
     let said = match read(&sources) {
         Ok(items) => panic!("accepted as {} items", items.len()),
@@ -40,14 +40,14 @@ fn broken(path: &Path) {
     if std::env::var_os("UPDATE_GOLDENFILES").is_some() {
         let texts: String =
             sources.iter().map(|source| format!("== {}\n{}", source.name, source.text)).collect();
-        std::fs::write(path, format!("{texts}== expected\n{said}")).unwrap();
+        std::fs::write(path, format!("{texts}== expected\n{said}")).expect("the case can be written");
         return;
     }
     assert_eq!(said, expected, "{}", path.display());
 }
 
 fn accepted(path: &Path) {
-    let text = std::fs::read_to_string(path).unwrap();
+    let text = std::fs::read_to_string(path).expect("a case is text");
     let items = read(&[Source::new(path.display().to_string(), text)])
         .unwrap_or_else(|problems| panic!("{problems}"));
     assert!(!items.is_empty());
@@ -61,7 +61,7 @@ fn accepted(path: &Path) {
     };
     assert_eq!(sorted(&items), sorted(&again), "{exported}");
     for item in &again {
-        let before = items.iter().find(|before| before.key == item.key).unwrap();
+        let before = items.iter().find(|before| before.key == item.key).expect("the keys are the same");
         assert_eq!(before.value, item.value, "{exported}");
     }
     assert_eq!(export(again.iter().map(|item| (&item.key, &item.value))), exported);

@@ -8,7 +8,7 @@ use kilter_model::document::{gather, read};
 fn folder(name: &str) -> PathBuf {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = fs::remove_dir_all(&folder);
-    fs::create_dir_all(folder.join("below")).unwrap();
+    fs::create_dir_all(folder.join("below")).expect("a folder for the test");
     folder
 }
 

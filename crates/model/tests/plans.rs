@@ -16,7 +16,7 @@ use test_each_file::test_each_path;
 
 /// What the kernel would tell about something that nobody declared.
 fn foreign(key: &str) -> ValueRef {
-    let (netns, link) = keys::netns_and_link(key).unwrap();
+    let (netns, link) = keys::netns_and_link(key).expect("the key names a link");
     let link = Name::new(link);
     match key.split('/').nth(1) {
         Some("link") => ValueRef::new(Link {
@@ -27,7 +27,7 @@ fn foreign(key: &str) -> ValueRef {
         }),
         Some("up") => ValueRef::new(Up { netns, link, lower: None }),
         Some("address") => {
-            let address = Address::new(keys::network_at_the_end(key).unwrap());
+            let address = Address::new(keys::network_at_the_end(key).expect("the key ends in an address"));
             ValueRef::new(LinkAddress { netns, link, vrf: None, address })
         }
         _ => panic!("`{key}` is not observed here"),
@@ -70,10 +70,10 @@ fn run(scheduler: &mut Scheduler, txn: Txn) -> String {
 }
 
 fn plan(path: &Path) {
-    let case = std::fs::read_to_string(path).unwrap();
+    let case = std::fs::read_to_string(path).expect("a case is text");
     let mut scheduler = Scheduler::default();
-    for descriptor in descriptors().unwrap() {
-        scheduler.register(descriptor).unwrap();
+    for descriptor in descriptors().expect("the patterns are well formed") {
+        scheduler.register(descriptor).expect("the kinds do not overlap");
     }
     let (given, expected) = case.split_once("== expected\n").unwrap_or((&case, ""));
     let mut happened = String::new();
@@ -82,7 +82,7 @@ fn plan(path: &Path) {
         happened.push_str(&run(&mut scheduler, txn(command, body)));
     }
     if std::env::var_os("UPDATE_GOLDENFILES").is_some() {
-        std::fs::write(path, format!("{given}== expected\n{happened}")).unwrap();
+        std::fs::write(path, format!("{given}== expected\n{happened}")).expect("the case can be written");
         return;
     }
     assert_eq!(happened, expected, "{}", path.display());

@@ -8,17 +8,18 @@ use kilter_model::schema::schema;
 use serde_json::{Value, json};
 
 fn validator() -> Validator {
-    jsonschema::draft202012::options().build(&schema()).unwrap()
+    jsonschema::draft202012::options().build(&schema()).expect("the schema is one")
 }
 
 fn documents() -> Vec<(String, String)> {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
     let folders = ["tests/accepted", "examples/documents"];
-    let files = folders.iter().flat_map(|folder| std::fs::read_dir(root.join(folder)).unwrap());
+    let files =
+        folders.iter().flat_map(|folder| std::fs::read_dir(root.join(folder)).expect("the folder is there"));
     files
         .map(|entry| {
-            let path = entry.unwrap().path();
-            (path.display().to_string(), std::fs::read_to_string(&path).unwrap())
+            let path = entry.expect("the folder can be read").path();
+            (path.display().to_string(), std::fs::read_to_string(&path).expect("a document is text"))
         })
         .collect()
 }

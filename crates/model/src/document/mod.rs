@@ -78,7 +78,7 @@ pub fn read(sources: &[Source]) -> Result<Vec<Declared>, Problems> {
         reading.source(source);
     }
     together::check(&reading.declared, &mut reading.problems);
-    reading.problems.sort_by(|one, other| one.0.cmp(&other.0));
+    reading.problems.sort_by_key(|(order, _)| *order);
     let mut problems: Vec<Problem> = reading.problems.into_iter().map(|(_, problem)| problem).collect();
     problems.dedup();
     if problems.is_empty() { Ok(reading.declared) } else { Err(Problems(problems)) }
@@ -109,9 +109,10 @@ impl Reading {
     }
 
     fn document(&mut self, node: &Node, file: &Arc<str>) {
-        match &node.content {
-            Content::List(items) => items.iter().for_each(|item| self.item(item, file)),
-            _ => self.item(node, file),
+        if let Content::List(items) = &node.content {
+            items.iter().for_each(|item| self.item(item, file));
+        } else {
+            self.item(node, file);
         }
     }
 

@@ -26,10 +26,10 @@ pub(super) fn check(declared: &[Declared], problems: &mut Vec<(Order, Problem)>)
         }
     }
     for item in declared {
-        if let Some(existing) = item.value.downcast::<Existing>() {
-            if let Some(made) = by_key.get(&keys::link(&existing.netns, &existing.name)) {
-                report(item, format!("`{}` does not exist by itself, it is made at", existing.name), made);
-            }
+        let made_as = |existing: &Existing| by_key.get(&keys::link(&existing.netns, &existing.name));
+        let existing = item.value.downcast::<Existing>();
+        if let Some((existing, made)) = existing.and_then(|existing| Some((existing, made_as(existing)?))) {
+            report(item, format!("`{}` does not exist by itself, it is made at", existing.name), made);
         }
         if let Some((peer, back)) = peer_of(item, &by_key) {
             report(item, format!("the peer `{}` is {back}, at", peer.key), peer);

@@ -246,10 +246,10 @@ impl LinkKind {
     }
 
     fn shown(&self) -> &str {
-        match self {
-            Self::Foreign { driver } if driver.is_empty() => "hardware",
-            Self::Foreign { driver } => driver,
-            _ => self.word(),
+        if let Self::Foreign { driver } = self {
+            if driver.is_empty() { "hardware" } else { driver }
+        } else {
+            self.word()
         }
     }
 }
@@ -258,11 +258,10 @@ impl LinkKind {
 pub(crate) fn check(link: &Link) -> Vec<FieldError> {
     let mut errors = Vec::new();
     link.fields.check(&link.name, &mut errors);
-    if let Some(lower) = link.kind.lower() {
-        if lower.name == link.name && *lower.netns(&link.netns) == link.netns {
-            let path = if matches!(link.kind, LinkKind::Veth(_)) { "peer" } else { "link" };
-            errors.push(error(path, "names the link itself"));
-        }
+    let is_itself = |lower: &LinkRef| lower.name == link.name && *lower.netns(&link.netns) == link.netns;
+    if link.kind.lower().is_some_and(is_itself) {
+        let path = if matches!(link.kind, LinkKind::Veth(_)) { "peer" } else { "link" };
+        errors.push(error(path, "names the link itself"));
     }
     match &link.kind {
         LinkKind::Veth(veth) if veth.peer.is_none() => errors.push(error("", "a `veth` needs `peer`")),

@@ -251,12 +251,11 @@ impl Kind for RuleKind {
         compared.fixed("table", &old.table, &new.table);
         compared.fixed("action", &old.action, &new.action);
         compared.fixed("mark", &old.mark, &new.mark);
-        match compared.transition() {
-            Transition::Same if old != new => {
-                Transition::Recreate { reason: "a rule cannot be changed".to_owned() }
-            }
-            transition => transition,
+        let transition = compared.transition();
+        if transition == Transition::Same && old != new {
+            return Transition::Recreate { reason: "a rule cannot be changed".to_owned() };
         }
+        transition
     }
 
     fn reads_after(&self) -> &[&str] {

@@ -92,10 +92,9 @@ impl Vxlan {
             }
             _ => {}
         }
-        if let (Some(local), Some(remote)) = (self.local, self.remote) {
-            if local.is_ipv4() != remote.is_ipv4() {
-                errors.push(error("remote", "must be of the same family as `local`"));
-            }
+        let ends = self.local.zip(self.remote);
+        if ends.is_some_and(|(local, remote)| local.is_ipv4() != remote.is_ipv4()) {
+            errors.push(error("remote", "must be of the same family as `local`"));
         }
         if self.remote.is_some_and(|remote| remote.is_multicast()) && self.link.is_none() {
             errors.push(error("remote", "is a multicast group, which needs `link`"));
