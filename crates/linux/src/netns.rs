@@ -38,12 +38,16 @@ pub(crate) fn create(shared: &Shared, netns: &Netns) -> Result<(), KernelError> 
     let is_named = place == Place::Named;
     shared.spaces.place(name, place);
     if !is_named {
-        return shared.spaces.get(name).map(|_| ());
+        shared.spaces.get(name)?;
+        shared.spaces.note_made();
+        return Ok(());
     }
     let path = shared.spaces.path(name);
     let refused = |refusal| KernelError::refused("add network namespace", name, refusal);
     shared.spaces.counters().wrote();
-    make(shared, &path).map_err(refused)
+    make(shared, &path).map_err(refused)?;
+    shared.spaces.note_made();
+    Ok(())
 }
 
 fn make(shared: &Shared, path: &Path) -> Result<(), Refusal> {

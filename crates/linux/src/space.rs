@@ -43,6 +43,7 @@ pub(crate) struct Spaces {
     host: File,
     places: Mutex<HashMap<String, Place>>,
     open: Mutex<HashMap<String, Arc<Space>>>,
+    made: tokio::sync::Notify,
 }
 
 /// One namespace that is open.
@@ -69,6 +70,7 @@ impl Spaces {
             host,
             places: Mutex::default(),
             open: Mutex::default(),
+            made: tokio::sync::Notify::new(),
         })
     }
 
@@ -141,6 +143,16 @@ impl Spaces {
             Arc::new(Space { name: name.to_owned(), handle, inode, requests: Mutex::new(requests), port });
         locked(&self.open).insert(name.to_owned(), Arc::clone(&space));
         Ok(space)
+    }
+
+    /// Says that a namespace was made or placed.
+    pub(crate) fn note_made(&self) {
+        self.made.notify_one();
+    }
+
+    /// Ends when a namespace was made or placed since it was last asked.
+    pub(crate) async fn namespaces_made(&self) {
+        self.made.notified().await;
     }
 
     /// Lets go of a namespace that is gone or about to go.

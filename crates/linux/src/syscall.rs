@@ -7,11 +7,13 @@
 )]
 
 use std::fs::File;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use rustix::io::{Errno, Result};
 use rustix::ioctl;
 use rustix::thread::UnshareFlags;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 
 /// An option of netlink sockets that is on or a number.
 #[derive(Clone, Copy, Debug)]
@@ -60,6 +62,13 @@ pub(crate) fn leave_network_namespace() -> Result<()> {
     // SAFETY: only the network namespace is left. The call is unsafe for the sake of `UnshareFlags::FILES`, which
     // would give the thread a table of descriptors of its own.
     unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNET) }
+}
+
+/// Lets the runtime say when there is something to read.
+pub(crate) fn readable(descriptor: OwnedFd) -> std::io::Result<AsyncFd<OwnedFd>> {
+    // SAFETY: an owned descriptor stays open, and stays the same one, until it is dropped, which `AsyncFd` does after
+    // it has taken it off the runtime's list.
+    Ok(unsafe { AsyncFd::register_with_interest(descriptor, Interest::READABLE) }?)
 }
 
 /// What is asked of a tun device.

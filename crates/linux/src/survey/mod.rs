@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use kilter_model::linux::fdb::FdbTable;
 use kilter_model::linux::{
-    Existing, Fdb, Link, LinkAddress, LinkKind, Name, Neighbour, NetnsName, Port, Qdisc, Route, Rule, Sysctl,
-    Unnumbered, Up, keys,
+    Existing, Fdb, Link, LinkAddress, LinkKind, LinkRef, Name, Neighbour, NetnsName, Port, Qdisc, Route,
+    Rule, Sysctl, Unnumbered, Up, keys,
 };
 use kilter_scheduler::{Expected, Facts, Key, Origin, Retrieved, Value, ValueRef};
 
@@ -22,7 +22,7 @@ use crate::netlink::{KernelError, Refusal};
 use crate::order::LinkFacts;
 use crate::shared::Shared;
 use crate::space::{HOST, Space};
-use crate::{address, fdb, neighbour, netns, nftables, qdisc, route, rule, sysctl, unnumbered};
+use crate::{address, fdb, mark, neighbour, netns, nftables, qdisc, route, rule, sysctl, unnumbered};
 use names::Names;
 
 /// The names of the namespaces there are: the agent's own, those with a name, those with a place.
@@ -632,6 +632,46 @@ fn word(seen: &Seen) -> &str {
     }
 }
 
+/// What a link that was heard of says about the items that are known by it; `None` is one that is not there.
+pub(crate) fn link_family(
+    shared: &Shared,
+    netns: &NetnsName,
+    seen: &Seen,
+    master: impl Fn(u32) -> Option<Name>,
+) -> Vec<Heard> {
+    shared.note_link(netns.as_str(), &seen.name, seen.index);
+    let origin = owner(seen.is_ours());
+    let lower = match (seen.lower, seen.lower_netns) {
+        (Some(index), _) if mark::is_ours(index) => shared.link_made_with(index),
+        (Some(index), None) => master(index).map(|name| (netns.to_string(), name.to_string())),
+        _ => None,
+    };
+    let lower = lower.map(|(of, name)| LinkRef::seen_from(netns, &NetnsName::new(of), name));
+    let kind = if seen.is_ours() || seen.loopback {
+        seen.link_kind(lower, None)
+    } else {
+        LinkKind::Foreign { driver: Name::new(word(seen)) }
+    };
+    let link = Link { name: seen.name.clone(), netns: netns.clone(), kind, fields: seen.fields() };
+    let port = seen.master.and_then(master).map(|master| port_item(netns, seen, &master).value);
+    vec![
+        Heard { key: keys::link(netns, &seen.name), value: Some(ValueRef::new(link)), origin },
+        Heard {
+            key: keys::up(netns, &seen.name),
+            value: seen.up.then(|| up_item(netns, seen).value),
+            origin,
+        },
+        Heard { key: keys::port(netns, &seen.name), value: port, origin },
+    ]
+}
+
+/// One item that was heard of.
+pub(crate) struct Heard {
+    pub(crate) key: Key,
+    pub(crate) value: Option<ValueRef>,
+    pub(crate) origin: Origin,
+}
+
 fn existing_item(netns: &NetnsName, seen: &Seen) -> Existing {
     Existing { name: seen.name.clone(), netns: netns.clone(), fields: seen.fields() }
 }
@@ -683,17 +723,17 @@ fn is_kernels_own(seen: &fdb::Seen, links: &[Seen]) -> bool {
     (is_link && seen.remote.is_none()) || is_group
 }
 
-fn rule_key(rule: &Rule) -> Key {
+pub(crate) fn rule_key(rule: &Rule) -> Key {
     Key::from(format!("linux/rule/{}/{}/{}", rule.netns, rule.family().word(), rule.priority))
 }
 
-fn neighbour_key(neighbour: &Neighbour) -> Key {
+pub(crate) fn neighbour_key(neighbour: &Neighbour) -> Key {
     let Neighbour { netns, link, address, .. } = neighbour;
     let proxy = if neighbour.proxy { "/proxy" } else { "" };
     Key::from(format!("linux/neighbour/{netns}/{link}/{address}{proxy}"))
 }
 
-fn fdb_key(fdb: &Fdb) -> Key {
+pub(crate) fn fdb_key(fdb: &Fdb) -> Key {
     let table = if fdb.table == FdbTable::Own { "own" } else { "bridge" };
     let vlan = fdb.vlan.map_or_else(|| "-".to_owned(), |vlan| vlan.to_string());
     let remote = fdb.remote.filter(|_| fdb.is_flood());
@@ -701,7 +741,7 @@ fn fdb_key(fdb: &Fdb) -> Key {
     Key::from(format!("linux/fdb/{}/{}/{table}/{}/{vlan}/{remote}", fdb.netns, fdb.link, fdb.mac))
 }
 
-fn qdisc_key(qdisc: &Qdisc) -> Key {
+pub(crate) fn qdisc_key(qdisc: &Qdisc) -> Key {
     Key::from(format!("linux/qdisc/{}/{}/{}", qdisc.netns, qdisc.link, qdisc.parent))
 }
 
