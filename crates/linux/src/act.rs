@@ -4,6 +4,13 @@
 //! in it; 2. the messages of all orders are sent, what binds and addresses before what switches on; 3. links that are to
 //! go leave together; 4. every operation is answered.
 //!
+//! **Why** some work is put off: to switch a link off, to loose it from its bridge and to remove the links of a
+//! namespace each make the kernel wait for all its users, up to a tenth of a second with everybody else waiting too. The
+//! way down takes all three steps for every link, and only the last one counts. So when many go down, the first two wait
+//! for a moment and are dropped if the link is removed; and when links go in many namespaces of ours, their removal waits
+//! and is dropped if the namespace is removed. What waits is carried out before anything is made or read there, and when
+//! the moment is over.
+//!
 //! **Why** the answers come last: what stands on a link becomes ready with its answer. Answered together, all ports of a
 //! bridge are bound and addressed in the next round before the first of them is up, which spares the kernel from
 //! flooding each of them through all the others.
@@ -20,7 +27,7 @@ use kilter_southbound::{Assignment, OperationError, Reply};
 use crate::link::{GONE, remove};
 use crate::netlink::{KernelError, Message};
 use crate::order::{LinkFacts, Order, Site};
-use crate::shared::Shared;
+use crate::shared::{PutOff, Shared};
 use crate::{
     address, existing, fdb, link, neighbour, netns, nftables, port, qdisc, route, rule, sysctl, unnumbered,
     up,
@@ -77,11 +84,17 @@ fn on_namespace(shared: &Shared, act: &Act) -> Answer {
 }
 
 /// Acts on what is in one namespace.
-pub(crate) fn act(shared: &Shared, name: &NetnsName, mut assignments: Vec<Assignment>) {
+pub(crate) fn act(shared: &Shared, name: &NetnsName, mut assignments: Vec<Assignment>, put_off: bool) {
     let mut site = match Site::open(shared, name.clone()) {
         Ok(site) => site,
         Err(error) => return without_namespace(&error, assignments),
     };
+    let only_down = assignments.iter().all(|assignment| matches!(assignment.act, Act::Delete { .. }));
+    if !only_down {
+        catch_up(shared, name.as_str());
+    }
+    let loosening = assignments.iter().filter(|assignment| is_loosening(&assignment.act)).count();
+    let spare = only_down && loosening > MANY;
     assignments.sort_by_key(|assignment| rank(&assignment.act));
     let mut ordered: Vec<Ordered> = Vec::new();
     let mut messages: Vec<Message> = Vec::new();
@@ -93,6 +106,9 @@ pub(crate) fn act(shared: &Shared, name: &NetnsName, mut assignments: Vec<Assign
             continue;
         };
         match prepare(&mut site, &key, &act, &needs) {
+            Ok(Prepared::Order(order)) if spare && is_loosening(&act) => {
+                answered.push((reply, put_off_loosening(shared, name.as_str(), order, &key)));
+            }
             Ok(Prepared::Order(mut order)) => {
                 let start = messages.len();
                 messages.append(&mut order.messages);
@@ -112,7 +128,16 @@ pub(crate) fn act(shared: &Shared, name: &NetnsName, mut assignments: Vec<Assign
         answered.push((reply, answer));
     }
     let indexes: Vec<u32> = doomed.iter().map(|(index, ..)| *index).collect();
-    let removed = remove::remove(&mut site.space.requests(), &indexes);
+    let may_wait = put_off
+        && indexes.iter().all(|index| crate::mark::is_ours(*index))
+        && netns::is_ours(shared, name.as_str()).is_ok_and(|ours| ours == Some(true));
+    let removed = if may_wait {
+        shared.put_off(name.as_str(), |waiting| waiting.doomed.extend(&indexes));
+        indexes.iter().map(|_| Ok(())).collect()
+    } else {
+        shared.put_off(name.as_str(), |waiting| indexes.iter().for_each(|index| drop(waiting.messages.remove(index))));
+        remove::remove(&mut site.space.requests(), &indexes)
+    };
     for ((index, key, reply), result) in doomed.into_iter().zip(removed) {
         let order = Order::new("remove link", Vec::new()).tolerating(GONE);
         debug_assert!(index != 0, "a link has an index");
@@ -120,6 +145,50 @@ pub(crate) fn act(shared: &Shared, name: &NetnsName, mut assignments: Vec<Assign
     }
     for (reply, answer) in answered {
         reply.send(answer);
+    }
+}
+
+/// From how many on it is worth waiting.
+const MANY: usize = 16;
+
+/// Whether an operation switches a link off, or looses it from its bridge.
+fn is_loosening(act: &Act) -> bool {
+    matches!(act, Act::Delete { key, .. } if matches!(room(key), "up" | "port"))
+}
+
+/// Puts off what a link of ours may be spared; what is not ours is done at once.
+fn put_off_loosening(shared: &Shared, netns: &str, order: Order, key: &Key) -> Answer {
+    let index = order.messages.first().and_then(link::write::index_of);
+    let Some(index) = index.filter(|index| crate::mark::is_ours(*index)) else {
+        let sent = shared.spaces.get(netns).map(|space| space.requests().change(&order.messages));
+        return match sent {
+            Ok(results) => order.answer(&results, key),
+            Err(error) => error.into(),
+        };
+    };
+    shared.put_off(netns, |waiting| waiting.messages.entry(index).or_default().extend(order.messages));
+    Answer::done()
+}
+
+/// Carries out what was put off in a namespace.
+fn catch_up(shared: &Shared, netns: &str) {
+    let PutOff { mut messages, doomed } = shared.take_put_off(netns);
+    doomed.iter().for_each(|index| drop(messages.remove(index)));
+    let messages: Vec<Message> = messages.into_values().flatten().collect();
+    if (messages.is_empty() && doomed.is_empty()) || shared.spaces.find(netns).ok().flatten().is_none() {
+        return;
+    }
+    if let Ok(space) = shared.spaces.get(netns) {
+        // What fails keeps its mark or stays as it is, and the next resync finds it.
+        space.requests().change(&messages);
+        remove::remove(&mut space.requests(), &doomed);
+    }
+}
+
+/// Carries out everything that was put off.
+pub(crate) fn catch_up_all(shared: &Shared) {
+    for netns in shared.put_off_in() {
+        catch_up(shared, &netns);
     }
 }
 

@@ -23,7 +23,7 @@ const NO_PREFIX_ROUTE: u32 = 0x200;
 const FOREVER: u32 = u32::MAX;
 
 /// Refusals that mean that an address is gone already, or its link is.
-const GONE: &[Errno] = &[Errno::ADDRNOTAVAIL, Errno::NODEV];
+pub(crate) const GONE: &[Errno] = &[Errno::ADDRNOTAVAIL, Errno::NODEV];
 
 /// Adds an address to a link.
 pub(crate) fn create(

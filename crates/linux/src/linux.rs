@@ -40,6 +40,12 @@ pub const KINDS: &[&str] = &[
 /// How many operations are taken up at once: what one call to the kernel may be busy with.
 const AT_ONCE: usize = 8192;
 
+/// From how many namespaces on the removal of links is put off.
+const MANY: usize = 4;
+
+/// For how long it is put off.
+const MOMENT: Duration = Duration::from_millis(200);
+
 /// Makes the linux kinds real.
 ///
 /// **Guarantees**: what does not carry our mark is never removed. The work runs on threads that may block; the
@@ -111,10 +117,39 @@ impl Linux {
                 .into_iter()
                 .filter(|share| !share.is_empty())
                 .map(|share| self.blocking(move |shared| act::act_on_namespaces(shared, share)).boxed());
+            let put_off = inside.len() > MANY;
             let within = inside.into_iter().map(|(netns, assignments)| {
-                self.blocking(move |shared| act::act(shared, &netns, assignments)).boxed()
+                self.blocking(move |shared| act::act(shared, &netns, assignments, put_off)).boxed()
             });
             join_all(on_namespaces.chain(within)).await;
+            if !self.shared.put_off_in().is_empty() {
+                self.catch_up_soon();
+            }
+        }
+    }
+
+    /// Carries out what was put off when the moment is over.
+    fn catch_up_soon(&self) {
+        let linux = self.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(MOMENT).await;
+            linux.blocking(act::catch_up_all).await;
+        });
+    }
+
+    /// Performs operations that were taken out of a batch: for whoever stands between the driver and this actuator.
+    #[doc(hidden)]
+    pub async fn attend(&self, assignments: Vec<Assignment>) {
+        *locked(&self.kept) = None;
+        for assignment in assignments {
+            let is_read = matches!(assignment.act, Act::Retrieve { .. } | Act::RetrieveAll { .. });
+            let kept = Arc::clone(&self.kept);
+            self.blocking(move |shared| match assignment.key().map(|key| (act::room(key) == "netns", netns_of(key.as_str()))) {
+                _ if is_read => read(shared, &kept, vec![assignment]),
+                Some((false, netns)) => act::act(shared, &netns, vec![assignment], false),
+                Some((true, _)) | None => act::act_on_namespaces(shared, vec![assignment]),
+            })
+            .await;
         }
     }
 
@@ -133,6 +168,7 @@ impl Actuator for Linux {
 
 /// Answers reads: whole kinds out of one survey, single items by their keys.
 fn read(shared: &Shared, kept: &Kept, assignments: Vec<Assignment>) {
+    act::catch_up_all(shared);
     let is_whole = |assignment: &Assignment| matches!(assignment.act, Act::RetrieveAll { .. });
     // A resync reads kind after kind and begins with the namespaces: what it reads on the way serves all of them.
     let begins = assignments.iter().any(|assignment| is_whole(assignment) && &*assignment.kind == KINDS[0]);

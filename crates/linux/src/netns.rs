@@ -111,6 +111,7 @@ pub(crate) fn delete(shared: &Shared, netns: &Netns) -> Result<(), KernelError> 
         }
         Some(true) => {}
     }
+    shared.take_put_off(name);
     // An open socket would keep the namespace alive without its name.
     shared.spaces.forget(name);
     shared.spaces.counters().wrote();

@@ -1,10 +1,10 @@
 //! What all actuators and the watcher share: settings, namespaces, the marks that are given out.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Mutex;
 
 use crate::mark::{self, Indexes};
-use crate::netlink::Refusal;
+use crate::netlink::{Message, Refusal};
 use crate::settings::Settings;
 use crate::space::{Spaces, locked};
 
@@ -19,10 +19,21 @@ pub(crate) struct Shared {
     made: Mutex<HashMap<u32, (String, String)>>,
     /// The same the other way round.
     indexes_made: Mutex<HashMap<(String, String), u32>>,
+    /// What was put off, by namespace; see `act`.
+    put_off: Mutex<HashMap<String, PutOff>>,
     /// What a kernel parameter was before we changed it: namespace, name, value.
     before: Mutex<HashMap<(String, String), String>>,
     /// How nftables tables were listed after we wrote them: namespace, family, name.
     tables: Mutex<HashMap<(String, String, String), String>>,
+}
+
+/// Work that is spared if what it is about goes first.
+#[derive(Debug, Default)]
+pub(crate) struct PutOff {
+    /// By the index of a link: switching it off, loosing it from its bridge.
+    pub(crate) messages: BTreeMap<u32, Vec<Message>>,
+    /// Links that are to be removed.
+    pub(crate) doomed: Vec<u32>,
 }
 
 impl Shared {
@@ -35,6 +46,7 @@ impl Shared {
             peers: Mutex::default(),
             made: Mutex::default(),
             indexes_made: Mutex::default(),
+            put_off: Mutex::default(),
             before: Mutex::default(),
             tables: Mutex::default(),
         })
@@ -59,9 +71,9 @@ impl Shared {
         locked(&self.peers).remove(&(netns.to_owned(), name.to_owned()))
     }
 
-    /// A link of ours is there under this name.
+    /// A link of ours is there under this name. One that was made under another name keeps that: somebody renamed it.
     pub(crate) fn note_link(&self, netns: &str, name: &str, index: u32) {
-        if !mark::is_ours(index) {
+        if !mark::is_ours(index) || locked(&self.made).contains_key(&index) {
             return;
         }
         self.indexes.seen(index);
@@ -88,6 +100,21 @@ impl Shared {
     /// The namespace and the name of a link of ours.
     pub(crate) fn link_made_with(&self, index: u32) -> Option<(String, String)> {
         locked(&self.made).get(&index).cloned()
+    }
+
+    /// Changes what was put off in a namespace.
+    pub(crate) fn put_off<T>(&self, netns: &str, change: impl FnOnce(&mut PutOff) -> T) -> T {
+        change(locked(&self.put_off).entry(netns.to_owned()).or_default())
+    }
+
+    /// What was put off in a namespace; whoever takes it carries it out, or knows that it happens anyway.
+    pub(crate) fn take_put_off(&self, netns: &str) -> PutOff {
+        locked(&self.put_off).remove(netns).unwrap_or_default()
+    }
+
+    /// The namespaces in which something was put off.
+    pub(crate) fn put_off_in(&self) -> Vec<String> {
+        locked(&self.put_off).keys().cloned().collect()
     }
 
     /// Remembers what a parameter was, unless it is known already.

@@ -49,7 +49,8 @@ pub(crate) fn delete(
         .filter(|seen| seen.protocol == protocol)
         .map(|seen| address::message(rtnl::DELADDR, 0, index, &seen.address, protocol))
         .collect();
-    Ok(Order::new("give address back", messages))
+    // A link that is switched off in the same batch drops its IPv6 addresses by itself.
+    Ok(Order::new("give address back", messages).tolerating(address::GONE))
 }
 
 /// What is borrowed of these addresses: the first of each family that reaches beyond its link, as a host address.

@@ -336,3 +336,8 @@ pub(crate) fn back(index: u32, name: &str, into: Option<&Arc<Space>>) -> Message
     message.text(attr::IFNAME, name);
     message
 }
+
+/// The index of the link that a message is about.
+pub(crate) fn index_of(message: &Message) -> Option<u32> {
+    message.u32_in_body(4)
+}

@@ -25,7 +25,6 @@ pub(crate) mod flag {
 pub(crate) mod control {
     pub(crate) const ERROR: u16 = 2;
     pub(crate) const DONE: u16 = 3;
-    pub(crate) const OVERRUN: u16 = 4;
 }
 
 const NESTED: u16 = 0x8000;
@@ -137,9 +136,9 @@ impl Message {
         self.bytes[start..start + 2].copy_from_slice(&length.to_ne_bytes());
     }
 
-    /// The type of the message.
-    pub(crate) fn kind(&self) -> u16 {
-        u16::from_ne_bytes([self.bytes[4], self.bytes[5]])
+    /// A number in what stands before the attributes.
+    pub(crate) fn u32_in_body(&self, at: usize) -> Option<u32> {
+        u32_at(&self.bytes, HEADER + at)
     }
 
     /// Appends the finished message to what is about to be sent.

@@ -66,11 +66,6 @@ impl Counters {
     pub(crate) fn wrote(&self) {
         self.writes.fetch_add(1, Ordering::Relaxed);
     }
-
-    /// A table that was not read over a socket.
-    pub(crate) fn dumped(&self) {
-        self.dumps.fetch_add(1, Ordering::Relaxed);
-    }
 }
 
 /// The request socket of one namespace.

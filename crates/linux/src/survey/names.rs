@@ -44,13 +44,13 @@ impl<'a> Names<'a> {
     /// The link below, or the other end.
     pub(super) fn lower(&mut self, seen: &Seen) -> Option<LinkRef> {
         let index = seen.lower.filter(|index| *index != seen.index || seen.lower_netns.is_some())?;
-        let Some(number) = seen.lower_netns else {
-            return self.here(index).map(LinkRef::here);
-        };
-        // An index of ours is the only one of its kind, wherever it is.
+        // An index of ours is the only one of its kind, wherever it is and whatever it is called for the moment.
         if let Some((netns, name)) = self.shared.link_made_with(index) {
             return Some(LinkRef::seen_from(self.netns, &NetnsName::new(netns), name));
         }
+        let Some(number) = seen.lower_netns else {
+            return self.here(index).map(LinkRef::here);
+        };
         let netns = self.namespace(number)?;
         let space = self.shared.spaces.get(netns.as_str()).ok()?;
         let found = read_index_of(&mut space.requests(), index).ok().flatten()?;

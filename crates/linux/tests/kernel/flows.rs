@@ -1,9 +1,8 @@
 //! The control flows of the scheduler, with kernel objects. Each is also read by a fresh agent, and taken back.
 
-use std::time::Duration;
+use kilter_scheduler::{Outcome, Retry, State, Timestamp, Txn};
 
-use kilter_scheduler::{Outcome, Retry, Scheduler, State, Txn};
-
+use crate::faults::Faults;
 use crate::harness::{House, assert_same, items, removal, steps};
 
 const TAP: &str = "{kind: tap, name: my-tap, addresses: [10.0.0.1/24]}";
@@ -75,32 +74,26 @@ fn a_link_that_is_made_again_takes_its_route_down_and_up() {
 
 #[test]
 fn a_failed_create_is_read_back_and_tried_again() {
-    let mut house = House::new();
-    // A foreign link is in the way; nobody told the scheduler.
-    house.sh("ip link add my-tap type veth peer name other");
+    let mut house = Faults::house(0);
     let record = house.run(Txn::changes(items(TAP)).with_retry(Retry::default()));
     assert!(matches!(record.outcome, Outcome::Incomplete(_)), "{:?}", record.outcome);
-    house.sh("ip link del my-tap");
-    let later = kilter_scheduler::Timestamp(u64::MAX / 2);
-    let due = |scheduler: &mut Scheduler| scheduler.due(later);
-    let retry = due(&mut house.scheduler).expect("a retry is planned");
+    house.assert_state("linux/link/host/my-tap", State::Retrying);
+    let retry = house.scheduler.due(Timestamp(u64::MAX / 2)).expect("a retry is planned");
     let record = house.run(retry);
     assert_eq!(record.outcome, Outcome::Applied, "{}", steps(&record));
     house.assert_state("linux/link/host/my-tap", State::Configured);
-    assert!(Duration::from_secs(1) >= Retry::default().period);
 }
 
 #[test]
 fn a_true_transaction_leaves_nothing_behind() {
     let mut house = House::new();
     let before = house.dump();
-    // The gateway is on the link by its prefix, and is the link's own address: only the kernel knows that this is wrong.
-    let text = format!("{TAP}\n---\n{{kind: route, destination: 10.9.0.0/24, via: 10.0.0.1}}");
+    let text = format!("{TAP}\n---\n{ROUTE}\n---\n{{kind: qdisc, link: my-tap, discipline: netem, delay: 7}}");
     let record = house.run(Txn::all_or_nothing(items(&text)));
     let cause = record.outcome.cause().map(|cause| cause.error.to_string()).unwrap_or_default();
     assert_eq!(
         cause,
-        "failed to add route `route/host/main/10.9.0.0/24/0`: invalid argument (EINVAL): Nexthop has invalid gateway"
+        "failed to add qdisc `qdisc/host/my-tap/root`: this kernel has no netem (CONFIG_NET_SCH_NETEM)"
     );
     assert!(matches!(record.outcome, Outcome::Reverted(_)), "{:?}", record.outcome);
     assert_same(&house.dump(), &before);

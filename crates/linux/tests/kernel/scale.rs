@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use kilter_scheduler::{Outcome, Txn};
 
-use crate::harness::{House, items, removal, sh, steps};
+use crate::harness::{House, items, removal, sh, steps, wait_for};
 
 fn ports(count: usize) -> String {
     let mut text = "{kind: bridge, name: br0, addr-gen-mode: none}\n".to_owned();
@@ -50,6 +50,7 @@ fn five_hundred_namespaces_with_four_links_come_and_leave_nothing() {
 fn a_thousand_ports_unchanged_are_not_written_and_one_address_is_one_write() {
     let mut house = House::new();
     house.run(Txn::all_or_nothing(items(&ports(1000))));
+    wait_for("all carriers are there", || house.sh("ip -o link").matches("state UP").count() == 2001);
     let monitor = std::process::Command::new("timeout")
         .args(["-s", "INT", "30", "ip", "monitor", "link", "address"])
         .stdout(std::process::Stdio::piped())
