@@ -70,3 +70,20 @@ fn accepted(path: &Path) {
 test_each_path! { in "./crates/model/tests/broken" as broken => broken }
 test_each_path! { in "./crates/model/tests/accepted" as accepted => accepted }
 test_each_path! { in "./crates/model/examples/documents" as example => accepted }
+
+/// The tests are made when this file is compiled; a case added later would not run.
+#[test]
+fn every_case_is_a_test() {
+    let listed = std::process::Command::new(std::env::current_exe().unwrap()).arg("--list").output().unwrap();
+    let listed = String::from_utf8(listed.stdout).unwrap();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/broken");
+    let names: Vec<String> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    assert!(names.len() > 100, "{} broken documents", names.len());
+    for name in names {
+        let test = format!("broken::{name}: test");
+        assert!(listed.contains(&test), "`{name}` is not compiled in: touch tests/documents.rs");
+    }
+}
