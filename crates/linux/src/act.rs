@@ -135,7 +135,9 @@ pub(crate) fn act(shared: &Shared, name: &NetnsName, mut assignments: Vec<Assign
         shared.put_off(name.as_str(), |waiting| waiting.doomed.extend(&indexes));
         indexes.iter().map(|_| Ok(())).collect()
     } else {
-        shared.put_off(name.as_str(), |waiting| indexes.iter().for_each(|index| drop(waiting.messages.remove(index))));
+        shared.put_off(name.as_str(), |waiting| {
+            indexes.iter().for_each(|index| drop(waiting.messages.remove(index)))
+        });
         remove::remove(&mut site.space.requests(), &indexes)
     };
     for ((index, key, reply), result) in doomed.into_iter().zip(removed) {

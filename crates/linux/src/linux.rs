@@ -144,10 +144,12 @@ impl Linux {
         for assignment in assignments {
             let is_read = matches!(assignment.act, Act::Retrieve { .. } | Act::RetrieveAll { .. });
             let kept = Arc::clone(&self.kept);
-            self.blocking(move |shared| match assignment.key().map(|key| (act::room(key) == "netns", netns_of(key.as_str()))) {
-                _ if is_read => read(shared, &kept, vec![assignment]),
-                Some((false, netns)) => act::act(shared, &netns, vec![assignment], false),
-                Some((true, _)) | None => act::act_on_namespaces(shared, vec![assignment]),
+            self.blocking(move |shared| {
+                match assignment.key().map(|key| (act::room(key) == "netns", netns_of(key.as_str()))) {
+                    _ if is_read => read(shared, &kept, vec![assignment]),
+                    Some((false, netns)) => act::act(shared, &netns, vec![assignment], false),
+                    Some((true, _)) | None => act::act_on_namespaces(shared, vec![assignment]),
+                }
             })
             .await;
         }

@@ -3,8 +3,6 @@
 //! A namespace of ours is marked inside before it gets its name, so that whatever carries the name carries the mark. The
 //! file it is mounted on is marked too: what a crash between the two leaves behind is known as ours, and taken away.
 
-use std::fs::OpenOptions;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use kilter_model::linux::{Netns, NetnsName};
@@ -21,6 +19,9 @@ use crate::space::{Place, on_a_thread, open_namespace};
 use crate::syscall;
 
 const LOOPBACK: u32 = 1;
+
+/// What the names of drafts begin with; the number of the process and the name follow.
+const DRAFT: &str = ".kilter-";
 
 /// Where a namespace is found, by what is declared.
 pub(crate) fn place_of(netns: &Netns) -> Place {
@@ -55,8 +56,7 @@ fn make(shared: &Shared, path: &Path) -> Result<(), Refusal> {
         std::fs::create_dir_all(folder)?;
     }
     clear_debris(path)?;
-    let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
-    file.write_all(NETNS_FILE_MARK.as_bytes())?;
+    place_mark(path)?;
     let counters = shared.spaces.counters();
     let made = on_a_thread(|| {
         syscall::leave_network_namespace()?;
@@ -73,10 +73,26 @@ fn make(shared: &Shared, path: &Path) -> Result<(), Refusal> {
     made
 }
 
+/// Makes the file that the namespace is mounted on, with its mark in it from the first moment.
+fn place_mark(path: &Path) -> Result<(), Refusal> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let draft = path.with_file_name(format!("{DRAFT}{}-{name}", std::process::id()));
+    std::fs::write(&draft, NETNS_FILE_MARK)?;
+    let placed = std::fs::hard_link(&draft, path);
+    std::fs::remove_file(&draft)?;
+    Ok(placed?)
+}
+
+/// Whether a file is a draft of a process that is no more.
+fn is_abandoned_draft(name: &str) -> bool {
+    let process = name.strip_prefix(DRAFT).and_then(|rest| rest.split_once('-')).map(|(process, _)| process);
+    process.is_some_and(|process| !Path::new("/proc").join(process).exists())
+}
+
 /// Takes away the file of a namespace whose making was interrupted; anything else is left.
 fn clear_debris(path: &Path) -> Result<(), Refusal> {
     if open_namespace(path)?.is_none()
-        && std::fs::read_to_string(path).is_ok_and(|text| NETNS_FILE_MARK.starts_with(&text))
+        && std::fs::read_to_string(path).is_ok_and(|text| text == NETNS_FILE_MARK)
     {
         std::fs::remove_file(path)?;
     }
@@ -88,7 +104,9 @@ pub(crate) fn clear_all_debris(shared: &Shared) {
     let entries = std::fs::read_dir(&shared.spaces.settings().netns_dir);
     for entry in entries.into_iter().flatten().flatten() {
         // Only what is surely ours: an empty file may be somebody else's making under way.
-        if std::fs::read_to_string(entry.path()).is_ok_and(|text| text == NETNS_FILE_MARK) {
+        if std::fs::read_to_string(entry.path()).is_ok_and(|text| text == NETNS_FILE_MARK)
+            || is_abandoned_draft(&entry.file_name().to_string_lossy())
+        {
             let _ = std::fs::remove_file(entry.path());
         }
     }

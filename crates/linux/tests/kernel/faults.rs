@@ -22,7 +22,11 @@ impl Faults {
     /// A house whose change of this number fails, once.
     pub(crate) fn house(at: usize) -> House {
         sandbox::enter_fresh_namespace().unwrap();
-        let folder = std::env::temp_dir().join(format!("kilter-faults-{}-{at}-{:?}", std::process::id(), std::thread::current().id()));
+        let folder = std::env::temp_dir().join(format!(
+            "kilter-faults-{}-{at}-{:?}",
+            std::process::id(),
+            std::thread::current().id()
+        ));
         Self::over(&folder, at, false)
     }
 
@@ -56,13 +60,14 @@ impl Actuator for Faults {
     }
 }
 
-/// A plan of fifty operations and some: every kind of thing that this kernel can make.
+/// A plan of fifty operations and some: every kind of thing that this kernel can make. The bridge has a hardware address
+/// of its own: otherwise it takes that of its first port, and the kernel drops its neighbours then.
 const PLAN: &str = "
 {kind: netns, name: blue}
 ---
 {kind: netns, name: green}
 ---
-{kind: bridge, name: br0, addresses: [10.0.0.1/24, 'fd00::1/64']}
+{kind: bridge, name: br0, mac: '02:00:00:00:00:01', addresses: [10.0.0.1/24, 'fd00::1/64']}
 ---
 {kind: veth, name: a, peer: {name: up, netns: blue}, master: br0, alias: to-blue}
 ---
@@ -91,6 +96,16 @@ const PLAN: &str = "
 {kind: route, netns: blue, destination: '::/0', via: 'fd00::1', link: up}
 ---
 {kind: route, netns: green, destination: 10.9.0.0/16, type: blackhole}
+---
+{kind: route, netns: green, destination: 10.10.0.0/16, type: unreachable}
+---
+{kind: route, netns: green, destination: 10.11.0.0/16, via: 10.0.0.1, link: up, mtu: 1300}
+---
+{kind: route, destination: 10.12.0.0/16, nexthops: [{via: 10.0.0.2, link: br0}, {via: 10.0.0.3, link: br0}]}
+---
+{kind: route, destination: 'fd12::/32', via: 'fd00::2', link: br0}
+---
+{kind: neighbour, link: br0, address: 'fd00::9', mac: '02:00:00:00:00:09'}
 ---
 {kind: rule, priority: 100, from: 10.0.0.0/8, table: 100}
 ---

@@ -88,7 +88,8 @@ fn a_failed_create_is_read_back_and_tried_again() {
 fn a_true_transaction_leaves_nothing_behind() {
     let mut house = House::new();
     let before = house.dump();
-    let text = format!("{TAP}\n---\n{ROUTE}\n---\n{{kind: qdisc, link: my-tap, discipline: netem, delay: 7}}");
+    let text =
+        format!("{TAP}\n---\n{ROUTE}\n---\n{{kind: qdisc, link: my-tap, discipline: netem, delay: 7}}");
     let record = house.run(Txn::all_or_nothing(items(&text)));
     let cause = record.outcome.cause().map(|cause| cause.error.to_string()).unwrap_or_default();
     assert_eq!(
