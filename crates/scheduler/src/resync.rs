@@ -168,14 +168,22 @@ impl Refresh {
     pub(crate) fn apply(mut self, walk: &mut Walk, core: &mut Core) {
         core.graph.epoch += 1;
         let sweep = core.graph.epoch;
+        let mut again: Vec<Id> = Vec::new();
         for (id, found) in std::mem::take(&mut self.found_keys) {
             match found {
                 Some(found) => walk.take_in(core, id, found, sweep, false),
                 None => walk.miss(core, id),
             }
-            if core.graph[id].declared.is_some() || core.graph[id].refused().is_some() {
-                walk.stage_again(core, id, 0);
+            // A derived item is declared by its base.
+            let base = core.graph.base_of(id);
+            if core.graph[base].declared.is_some() || core.graph[base].refused().is_some() {
+                again.push(base);
             }
+        }
+        again.sort_unstable();
+        again.dedup();
+        for id in again {
+            walk.stage_again(core, id, 0);
         }
         for (kind, list) in std::mem::take(&mut self.found) {
             for found in list {

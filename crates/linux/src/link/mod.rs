@@ -1,0 +1,147 @@
+//! Links: how each kind is made, changed, removed and read.
+//!
+//! A link is made with the index that we give it, which is its mark. What the kernel does not take while it makes a
+//! link (description, second names, how the link-local address is made) follows by that index in the same batch: if the
+//! creation is refused, there is no link with that index, and nothing that is not ours can be touched.
+
+pub(crate) mod attribute;
+pub(crate) mod read;
+pub(crate) mod remove;
+pub(crate) mod write;
+
+use kilter_model::linux::{Link, LinkKind};
+use kilter_scheduler::{Facts, Key};
+use rustix::io::Errno;
+
+use crate::netlink::{KernelError, Message};
+use crate::order::{LinkFacts, Order, Site};
+use crate::survey;
+use crate::tap;
+
+/// Makes a link.
+pub(crate) fn create(site: &mut Site<'_>, link: &Link, needs: &[(Key, Facts)]) -> Result<Order, KernelError> {
+    match &link.kind {
+        LinkKind::Loopback(_) => {
+            let index = site.index(&link.name, needs)?;
+            let messages = write::change(index, &link.fields, None, None);
+            return Ok(Order::new("configure link", messages).teaching(LinkFacts { index }));
+        }
+        LinkKind::Foreign { driver } => {
+            return Err(KernelError::Foreign {
+                subject: link.name.to_string(),
+                reason: format!("a link of driver `{driver}` cannot be made"),
+            });
+        }
+        LinkKind::Veth(_) => {
+            if let Some(index) = site.shared.take_peer(site.netns.as_str(), &link.name) {
+                let messages = write::change(index, &link.fields, None, None);
+                return Ok(Order::new("configure link", messages).teaching(LinkFacts { index }));
+            }
+            if let Some(order) = follow(site, link)? {
+                return Ok(order);
+            }
+        }
+        LinkKind::Tap(settings) | LinkKind::Tun(settings) => {
+            if let Some(order) = follow(site, link)? {
+                return Ok(order);
+            }
+            let is_tap = matches!(link.kind, LinkKind::Tap(_));
+            let index = tap::make(site, &link.name, settings, is_tap)?;
+            let messages = write::change(index, &link.fields, None, None);
+            return Ok(Order::new("configure link", messages).teaching(LinkFacts { index }));
+        }
+        LinkKind::Bridge(_)
+        | LinkKind::Vxlan(_)
+        | LinkKind::Macvlan(_)
+        | LinkKind::Macvtap(_)
+        | LinkKind::Ifb(_)
+        | LinkKind::Dummy(_)
+        | LinkKind::Vlan(_)
+        | LinkKind::Vrf(_)
+        | LinkKind::Bond(_) => {
+            if let Some(order) = follow(site, link)? {
+                return Ok(order);
+            }
+        }
+    }
+    write::create(site, link, needs)
+}
+
+/// Brings back a link of ours that somebody renamed or moved: it is known by its index, and keeps all that is on it.
+fn follow(site: &mut Site<'_>, link: &Link) -> Result<Option<Order>, KernelError> {
+    let shared = site.shared;
+    let Some(index) = shared.index_made_as(site.netns.as_str(), &link.name) else { return Ok(None) };
+    let refused = |refusal| KernelError::refused("look for link", &link.name, refusal);
+    let mut found = None;
+    for netns in survey::namespaces(shared).map_err(refused)? {
+        let Ok(space) = shared.spaces.get(netns.as_str()) else { continue };
+        let seen = read::read_index_of(&mut space.requests(), index).map_err(refused)?;
+        if let Some(seen) = seen {
+            found = Some((space, seen));
+            break;
+        }
+    }
+    let Some((space, seen)) = found else { return Ok(None) };
+    if write::driver(&link.kind) != seen.driver() {
+        return Ok(None);
+    }
+    let back = write::back(index, &link.name, (space.name != site.netns.as_str()).then_some(&site.space));
+    space.requests().change_one(&back).map_err(|refusal| {
+        KernelError::refused("bring back link", format!("{} from {}", link.name, seen.name), refusal)
+    })?;
+    let messages = write::change(index, &link.fields, Some(&seen.fields()), None);
+    Ok(Some(Order::new("configure link", messages).teaching(LinkFacts { index })))
+}
+
+/// Changes a link in place: one request for all that differs, second names apart.
+pub(crate) fn update(
+    site: &mut Site<'_>,
+    old: &Link,
+    new: &Link,
+    own: Option<&Facts>,
+    needs: &[(Key, Facts)],
+) -> Result<Order, KernelError> {
+    let index = own_index(site, &new.name, own, needs)?;
+    let actual;
+    let old = if matches!(old.kind, LinkKind::Foreign { .. }) {
+        // It was seen before it was declared, so nobody looked closely.
+        actual = survey::link(site.shared, &site.netns, &new.name)?.ok_or_else(|| KernelError::NoLink {
+            link: new.name.to_string(),
+            netns: site.netns.to_string(),
+        })?;
+        &actual
+    } else {
+        old
+    };
+    let primary = match (&old.kind, &new.kind) {
+        (LinkKind::Bond(old), LinkKind::Bond(new)) if old.primary != new.primary => match &new.primary {
+            Some(port) => Some(site.index(port, needs)?),
+            None => None,
+        },
+        _ => None,
+    };
+    let data = |data: &mut Message| write::kind_data(data, &new.kind, Some(&old.kind), None, primary);
+    let mut info = Message::new(0, 0);
+    data(&mut info);
+    let has_data = info.len() > crate::netlink::message::HEADER;
+    let word = write::driver(&new.kind);
+    let kind: Option<(&str, &dyn Fn(&mut Message))> = has_data.then_some((word, &data));
+    let messages = write::change(index, &new.fields, Some(&old.fields), kind);
+    Ok(Order::new("change link", messages).teaching(LinkFacts { index }))
+}
+
+/// The index of an item's own link.
+pub(crate) fn own_index(
+    site: &mut Site<'_>,
+    link: &str,
+    own: Option<&Facts>,
+    needs: &[(Key, Facts)],
+) -> Result<u32, KernelError> {
+    match own.and_then(|facts| facts.downcast::<LinkFacts>()) {
+        Some(facts) => Ok(facts.index),
+        None => site.index(link, needs),
+    }
+}
+
+/// Refusals that mean that a link is gone already.
+pub(crate) const GONE: &[Errno] = &[Errno::NODEV, Errno::NOENT, Errno::SRCH];

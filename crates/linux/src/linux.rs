@@ -1,0 +1,207 @@
+//! The southbound as one actuator: it gets the operations of all kinds together, so that one round is one batch.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use futures::FutureExt as _;
+use futures::future::{BoxFuture, join_all};
+use kilter_model::linux::NetnsName;
+use kilter_scheduler::{Act, Answer};
+use kilter_southbound::{Actuator, Actuators, AddActuatorError, Assignment, Batch};
+use tokio::sync::Semaphore;
+
+use crate::act;
+use crate::netlink::Refusal;
+use crate::netlink::socket::Counts;
+use crate::settings::Settings;
+use crate::shared::Shared;
+use crate::space::{self, locked};
+use crate::survey::{self, Survey, Tables};
+
+/// The kinds that are made real here.
+pub const KINDS: &[&str] = &[
+    "linux.netns",
+    "linux.link",
+    "linux.existing",
+    "linux.up",
+    "linux.port",
+    "linux.address",
+    "linux.unnumbered",
+    "linux.route",
+    "linux.rule",
+    "linux.neighbour",
+    "linux.fdb",
+    "linux.sysctl",
+    "linux.nftables",
+    "linux.qdisc",
+];
+
+/// How many operations are taken up at once: what one call to the kernel may be busy with.
+const AT_ONCE: usize = 8192;
+
+/// From how many namespaces on the removal of links is put off.
+const MANY: usize = 4;
+
+/// For how long it is put off.
+const MOMENT: Duration = Duration::from_millis(200);
+
+/// Makes the linux kinds real.
+///
+/// **Guarantees**: what does not carry our mark is never removed. The work runs on threads that may block; the
+/// runtime's own are not used for it.
+#[derive(Clone, Debug)]
+pub struct Linux {
+    pub(crate) shared: Arc<Shared>,
+    turns: Arc<Semaphore>,
+    kept: Arc<Kept>,
+}
+
+/// What a resync has read so far, and when it began.
+type Kept = Mutex<Option<(Instant, Tables)>>;
+
+/// As long as the rounds of one resync may take.
+const RESYNC: Duration = Duration::from_secs(2);
+
+impl Linux {
+    /// A southbound whose host is the network namespace of the calling thread.
+    pub fn new(settings: Settings) -> Result<Self, Refusal> {
+        let turns = Arc::new(Semaphore::new(settings.concurrency.max(1)));
+        Ok(Self { shared: Arc::new(Shared::new(settings)?), turns, kept: Arc::default() })
+    }
+
+    /// Adds the actuator of every linux kind.
+    pub fn add_to(&self, actuators: &mut Actuators) -> Result<(), AddActuatorError> {
+        let actuator: Arc<dyn Actuator> = Arc::new(self.clone());
+        for kind in KINDS {
+            actuators.add(*kind, Arc::clone(&actuator))?;
+        }
+        Ok(())
+    }
+
+    /// What was asked of the kernel since the start.
+    pub fn counts(&self) -> Counts {
+        self.shared.spaces.counters().seen()
+    }
+
+    /// Runs something on a thread that may block, when its turn comes.
+    async fn blocking(&self, work: impl FnOnce(&Shared) + Send + 'static) {
+        let _turn = self.turns.acquire().await.expect("nobody closes the semaphore");
+        let shared = Arc::clone(&self.shared);
+        // A panic there leaves its operations unanswered, and the driver says so.
+        let _ = tokio::task::spawn_blocking(move || work(&shared)).await;
+    }
+
+    async fn change(&self, mut batch: Batch) {
+        *locked(&self.kept) = None;
+        loop {
+            let assignments = batch.take_up(AT_ONCE);
+            if assignments.is_empty() {
+                return;
+            }
+            let mut namespaces: Vec<Vec<Assignment>> = Vec::new();
+            let mut inside: BTreeMap<NetnsName, Vec<Assignment>> = BTreeMap::new();
+            for assignment in assignments {
+                match assignment.key().map(|key| (act::room(key) == "netns", netns_of(key.as_str()))) {
+                    Some((false, netns)) => inside.entry(netns).or_default().push(assignment),
+                    // Each namespace is a piece of work of its own; they are shared out evenly.
+                    Some((true, _)) | None => namespaces.push(vec![assignment]),
+                }
+            }
+            let width = self.shared.spaces.settings().concurrency.max(1);
+            let mut shares: Vec<Vec<Assignment>> = (0..width).map(|_| Vec::new()).collect();
+            for (at, mut assignment) in namespaces.into_iter().enumerate() {
+                shares[at % width].append(&mut assignment);
+            }
+            let on_namespaces = shares
+                .into_iter()
+                .filter(|share| !share.is_empty())
+                .map(|share| self.blocking(move |shared| act::act_on_namespaces(shared, share)).boxed());
+            let put_off = inside.len() > MANY;
+            let within = inside.into_iter().map(|(netns, assignments)| {
+                self.blocking(move |shared| act::act(shared, &netns, assignments, put_off)).boxed()
+            });
+            join_all(on_namespaces.chain(within)).await;
+            if !self.shared.put_off_in().is_empty() {
+                self.catch_up_soon();
+            }
+        }
+    }
+
+    /// Carries out what was put off when the moment is over.
+    fn catch_up_soon(&self) {
+        let linux = self.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(MOMENT).await;
+            linux.blocking(act::catch_up_all).await;
+        });
+    }
+
+    /// Performs operations that were taken out of a batch: for whoever stands between the driver and this actuator.
+    #[doc(hidden)]
+    pub async fn attend(&self, assignments: Vec<Assignment>) {
+        *locked(&self.kept) = None;
+        for assignment in assignments {
+            let is_read = matches!(assignment.act, Act::Retrieve { .. } | Act::RetrieveAll { .. });
+            let kept = Arc::clone(&self.kept);
+            self.blocking(move |shared| {
+                match assignment.key().map(|key| (act::room(key) == "netns", netns_of(key.as_str()))) {
+                    _ if is_read => read(shared, &kept, vec![assignment]),
+                    Some((false, netns)) => act::act(shared, &netns, vec![assignment], false),
+                    Some((true, _)) | None => act::act_on_namespaces(shared, vec![assignment]),
+                }
+            })
+            .await;
+        }
+    }
+
+    async fn read(&self, mut batch: Batch) {
+        let assignments = batch.take_all();
+        let kept = Arc::clone(&self.kept);
+        self.blocking(move |shared| read(shared, &kept, assignments)).await;
+    }
+}
+
+impl Actuator for Linux {
+    fn perform(&self, batch: Batch) -> BoxFuture<'_, ()> {
+        if batch.is_read() { self.read(batch).boxed() } else { self.change(batch).boxed() }
+    }
+}
+
+/// Answers reads: whole kinds out of one survey, single items by their keys.
+fn read(shared: &Shared, kept: &Kept, assignments: Vec<Assignment>) {
+    act::catch_up_all(shared);
+    let is_whole = |assignment: &Assignment| matches!(assignment.act, Act::RetrieveAll { .. });
+    // A resync reads kind after kind and begins with the namespaces: what it reads on the way serves all of them.
+    let begins = assignments.iter().any(|assignment| is_whole(assignment) && &*assignment.kind == KINDS[0]);
+    let fresh = |kept: &(Instant, Tables)| !begins && kept.0.elapsed() < RESYNC;
+    let mut kept_tables = locked(kept).take().filter(fresh);
+    let began = kept_tables.as_ref().map_or_else(Instant::now, |(began, _)| *began);
+    let mut survey = kept_tables.take().map(|(_, tables)| Survey::resume(shared, tables));
+    for assignment in assignments {
+        let answer = match &assignment.act {
+            Act::Retrieve { key, expected, .. } => match survey::one(shared, key, expected.as_ref()) {
+                Ok(found) => found.map_or(Answer::Absent, Answer::Found),
+                Err(error) => error.into(),
+            },
+            Act::RetrieveAll { expected } => {
+                let room = assignment.kind.strip_prefix("linux.").unwrap_or_default();
+                match survey.take().map_or_else(|| Survey::everywhere(shared), Ok) {
+                    Ok(opened) => {
+                        let listed = survey.insert(opened).all(room, expected);
+                        listed.map_or_else(Answer::from, Answer::Listed)
+                    }
+                    Err(error) => error.into(),
+                }
+            }
+            Act::Create { .. } | Act::Update { .. } | Act::Delete { .. } => continue,
+        };
+        assignment.answer(answer);
+    }
+    *locked(kept) = survey.map(|survey| (began, survey.into_tables()));
+}
+
+/// The namespace in a key: its third part.
+fn netns_of(key: &str) -> NetnsName {
+    NetnsName::new(key.split('/').nth(2).unwrap_or(space::HOST))
+}

@@ -1,0 +1,125 @@
+//! System calls that have no safe wrapper: the only file of the crate with `unsafe` code.
+//!
+//! Decided here: nothing. Each function is one call with its types; what it is for is decided by its callers.
+#![allow(
+    unsafe_code,
+    reason = "rustix leaves these calls to us: netlink options, leaving a namespace, tun devices"
+)]
+
+use std::fs::File;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+use rustix::io::{Errno, Result};
+use rustix::ioctl;
+use rustix::thread::UnshareFlags;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+/// An option of netlink sockets that is on or a number.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum NetlinkOption {
+    /// Receives a multicast group.
+    Membership(u32),
+    /// An acknowledgement does not repeat the request.
+    CapAck,
+    /// An acknowledgement says in words what is wrong.
+    ExtAck,
+    /// The kernel filters dumps and refuses filters it does not know.
+    StrictCheck,
+}
+
+/// Sets an option of a netlink socket.
+pub(crate) fn set_netlink_option(socket: impl AsFd, option: NetlinkOption) -> Result<()> {
+    let (name, value): (libc::c_int, libc::c_int) = match option {
+        NetlinkOption::Membership(group) => {
+            (libc::NETLINK_ADD_MEMBERSHIP, i32::try_from(group).map_err(|_| Errno::INVAL)?)
+        }
+        NetlinkOption::CapAck => (libc::NETLINK_CAP_ACK, 1),
+        NetlinkOption::ExtAck => (libc::NETLINK_EXT_ACK, 1),
+        NetlinkOption::StrictCheck => (libc::NETLINK_GET_STRICT_CHK, 1),
+    };
+    // SAFETY: the descriptor is open as long as it is borrowed; the kernel reads `size_of::<c_int>()` bytes from the
+    // pointer, which is where `value` lives for the duration of the call.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_NETLINK,
+            name,
+            (&raw const value).cast(),
+            libc::socklen_t::try_from(size_of::<libc::c_int>()).unwrap_or(0),
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(last_errno()) }
+}
+
+fn last_errno() -> Errno {
+    let code = std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO);
+    Errno::from_raw_os_error(code)
+}
+
+/// Moves the calling thread into a network namespace of its own.
+pub(crate) fn leave_network_namespace() -> Result<()> {
+    // SAFETY: only the network namespace is left. The call is unsafe for the sake of `UnshareFlags::FILES`, which
+    // would give the thread a table of descriptors of its own.
+    unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNET) }
+}
+
+/// Lets the runtime say when there is something to read.
+pub(crate) fn readable(descriptor: OwnedFd) -> std::io::Result<AsyncFd<OwnedFd>> {
+    // SAFETY: an owned descriptor stays open, and stays the same one, until it is dropped, which `AsyncFd` does after
+    // it has taken it off the runtime's list.
+    Ok(unsafe { AsyncFd::register_with_interest(descriptor, Interest::READABLE) }?)
+}
+
+/// What is asked of a tun device.
+#[derive(Clone, Debug)]
+pub(crate) struct TunRequest {
+    /// The name, at most 15 bytes.
+    pub(crate) name: String,
+    /// `IFF_TUN` or `IFF_TAP`, with `IFF_NO_PI` and further flags.
+    pub(crate) flags: u16,
+    /// The index that the device shall have; `None` lets the kernel choose.
+    pub(crate) index: Option<u32>,
+    /// The user that may attach to it.
+    pub(crate) owner: Option<u32>,
+    /// The group that may attach to it.
+    pub(crate) group: Option<u32>,
+}
+
+const TUNSETIFF: ioctl::Opcode = 0x4004_54ca;
+const TUNSETPERSIST: ioctl::Opcode = 0x4004_54cb;
+const TUNSETOWNER: ioctl::Opcode = 0x4004_54cc;
+const TUNSETGROUP: ioctl::Opcode = 0x4004_54ce;
+const TUNSETIFINDEX: ioctl::Opcode = 0x4004_54da;
+const IFREQ_LENGTH: usize = 40;
+const NAME_LENGTH: usize = 16;
+
+/// Makes a tun device that stays when `tun` is closed. Its namespace is the one in which `tun` was opened.
+pub(crate) fn make_tun(tun: &File, request: &TunRequest) -> Result<()> {
+    let mut ifreq = [0_u8; IFREQ_LENGTH];
+    let name = request.name.as_bytes();
+    if name.len() >= NAME_LENGTH {
+        return Err(Errno::NAMETOOLONG);
+    }
+    ifreq[..name.len()].copy_from_slice(name);
+    ifreq[NAME_LENGTH..NAME_LENGTH + 2].copy_from_slice(&request.flags.to_ne_bytes());
+    if let Some(index) = request.index {
+        // SAFETY: the call reads one `unsigned int` from the pointer.
+        unsafe { ioctl::ioctl(tun, ioctl::Setter::<TUNSETIFINDEX, u32>::new(index)) }?;
+    }
+    // SAFETY: the call reads and writes one `struct ifreq`, which is 40 bytes on 64-bit systems.
+    unsafe { ioctl::ioctl(tun, ioctl::Updater::<TUNSETIFF, [u8; IFREQ_LENGTH]>::new(&mut ifreq)) }?;
+    if let Some(owner) = request.owner {
+        set_number::<TUNSETOWNER>(tun, owner)?;
+    }
+    if let Some(group) = request.group {
+        set_number::<TUNSETGROUP>(tun, group)?;
+    }
+    set_number::<TUNSETPERSIST>(tun, 1)
+}
+
+/// A call of the tun device that takes a number.
+fn set_number<const OPCODE: ioctl::Opcode>(tun: &File, number: u32) -> Result<()> {
+    // SAFETY: the callers name calls whose argument is a number; no memory is touched.
+    unsafe { ioctl::ioctl(tun, ioctl::IntegerSetter::<OPCODE>::new_usize(number as usize)) }
+}

@@ -1,0 +1,93 @@
+//! Kernel parameters: files that show the namespace of the thread that opens them.
+
+use std::path::PathBuf;
+
+use kilter_model::linux::{NetnsName, Sysctl};
+
+use crate::netlink::{KernelError, Refusal};
+use crate::shared::Shared;
+use crate::space::Space;
+
+/// The file of a parameter: dots and slashes change places.
+fn path(name: &str) -> PathBuf {
+    let swap = |character| match character {
+        '.' => '/',
+        '/' => '.',
+        other => other,
+    };
+    PathBuf::from("/proc/sys").join(name.chars().map(swap).collect::<String>())
+}
+
+/// Reads a parameter; `None` if there is none of that name.
+pub(crate) fn read(space: &Space, name: &str) -> Result<Option<String>, KernelError> {
+    let path = path(name);
+    let read = space.inside(|| match std::fs::read_to_string(&path) {
+        Ok(text) => Ok(Some(shown(&text))),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Refusal::from(error)),
+    });
+    read.and_then(|read| read).map_err(|refusal| KernelError::refused("read sysctl", name, refusal))
+}
+
+/// A parameter as an item. Every parameter has a value; it is an item if the value is the declared one, or if we changed
+/// it: then somebody else changed it since.
+pub(crate) fn find(
+    shared: &Shared,
+    space: &Space,
+    netns: &NetnsName,
+    name: &str,
+    expected: Option<&Sysctl>,
+) -> Result<Option<Sysctl>, KernelError> {
+    let Some(value) = read(space, name)? else { return Ok(None) };
+    let as_expected = expected.is_some_and(|expected| expected.value == value);
+    let is_item = as_expected || shared.remembers_parameter(&space.name, name);
+    Ok(is_item.then(|| Sysctl { name: name.to_owned(), netns: netns.clone(), value }))
+}
+
+/// A value as people write it: without the end of the line, and with blanks for tabs.
+fn shown(text: &str) -> String {
+    text.trim_end().replace('\t', " ")
+}
+
+fn write(space: &Space, name: &str, value: &str) -> Result<(), KernelError> {
+    let path = path(name);
+    let written = space.inside(|| std::fs::write(&path, value).map_err(Refusal::from));
+    written.and_then(|written| written).map_err(|refusal| KernelError::refused("set sysctl", name, refusal))
+}
+
+/// Gives a parameter its value, and remembers what it was.
+pub(crate) fn set(shared: &Shared, space: &Space, sysctl: &Sysctl) -> Result<(), KernelError> {
+    let Some(before) = read(space, &sysctl.name)? else {
+        let missing = Refusal::of(rustix::io::Errno::NOENT);
+        return Err(KernelError::refused("set sysctl", &sysctl.name, missing));
+    };
+    if before == sysctl.value {
+        return Ok(());
+    }
+    shared.spaces.counters().wrote();
+    write(space, &sysctl.name, &sysctl.value)?;
+    shared.remember_parameter(&space.name, &sysctl.name, before);
+    Ok(())
+}
+
+/// Gives a parameter back what it was before we changed it; what an earlier run changed stays as it is.
+pub(crate) fn restore(shared: &Shared, space: &Space, sysctl: &Sysctl) -> Result<(), KernelError> {
+    let Some(before) = shared.forget_parameter(&space.name, &sysctl.name) else { return Ok(()) };
+    if read(space, &sysctl.name)?.is_none_or(|present| present == before) {
+        return Ok(());
+    }
+    shared.spaces.counters().wrote();
+    write(space, &sysctl.name, &before)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dots_and_slashes_change_places() {
+        let file = path("net.ipv4.conf.eth0/100.forwarding");
+        assert_eq!(file, PathBuf::from("/proc/sys/net/ipv4/conf/eth0.100/forwarding"));
+        assert_eq!(shown("4096\t131072\n"), "4096 131072");
+    }
+}

@@ -1,0 +1,209 @@
+//! Watching the kernel: what somebody else does to a namespace comes out as values.
+//!
+//! Numbered steps: 1. a socket per namespace receives its groups of events, then the links are read once, so that an
+//! index has a name; 2. events that our own requests caused are left out where the kernel says whose they are;
+//! 3. everything that is there to be read is read, and of each item only the last word counts; 4. what is left is
+//! [`Noticed`]. An overrun is told as such: whoever listens reads again what may have been missed.
+//!
+//! Not decided here: whether an item is declared, and whether it is healed. See [`crate::drift`].
+
+pub(crate) mod namespace;
+
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kilter_model::linux::{NetnsName, keys};
+use kilter_scheduler::{Key, Observation, Origin};
+use rustix::fs::inotify;
+use tokio::io::unix::AsyncFd;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use crate::linux::Linux;
+use crate::netlink::{KernelError, Refusal};
+use crate::shared::Shared;
+use crate::survey;
+use crate::syscall;
+use namespace::watch_namespace;
+
+/// How often places that no folder tells of are looked at.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// How long after a file appeared a namespace may take to be mounted on it.
+const MOUNTED: Duration = Duration::from_millis(50);
+
+/// What was noticed.
+#[derive(Clone, Debug)]
+pub enum Noticed {
+    /// An item appeared, changed or went, and not by our doing as far as the kernel says.
+    Item(Observation),
+    /// Events of a namespace were lost: anything in it may have changed.
+    Overrun {
+        /// The namespace.
+        netns: NetnsName,
+    },
+}
+
+/// Watches every namespace until it is dropped.
+#[derive(Debug)]
+pub struct Watch {
+    receiver: mpsc::UnboundedReceiver<Vec<Noticed>>,
+    supervisor: JoinHandle<()>,
+}
+
+impl Watch {
+    /// What was noticed since the last call, together; waits for something. `None` when nothing can come any more.
+    pub async fn next(&mut self) -> Option<Vec<Noticed>> {
+        let mut noticed = self.receiver.recv().await?;
+        while let Ok(more) = self.receiver.try_recv() {
+            noticed.extend(more);
+        }
+        Some(noticed)
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.supervisor.abort();
+    }
+}
+
+impl Linux {
+    /// Watches every namespace there is and every one that comes.
+    ///
+    /// **Guarantees**: what happens after this returns is noticed. **Assumes** a tokio runtime with I/O and time.
+    pub async fn watch(&self) -> Result<Watch, KernelError> {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let mut supervisor = Supervisor::new(Arc::clone(&self.shared), sender)
+            .map_err(|refusal| KernelError::refused("watch", "network namespaces", refusal))?;
+        supervisor.look(false).await;
+        let supervisor = tokio::spawn(supervisor.run());
+        Ok(Watch { receiver, supervisor })
+    }
+}
+
+/// Keeps one watcher per namespace.
+struct Supervisor {
+    shared: Arc<Shared>,
+    folder: AsyncFd<OwnedFd>,
+    sender: mpsc::UnboundedSender<Vec<Noticed>>,
+    /// By name: the number of the namespace, and its watcher.
+    watched: HashMap<NetnsName, (u64, JoinHandle<()>)>,
+}
+
+impl Supervisor {
+    fn new(shared: Arc<Shared>, sender: mpsc::UnboundedSender<Vec<Noticed>>) -> Result<Self, Refusal> {
+        let folder = &shared.spaces.settings().netns_dir;
+        std::fs::create_dir_all(folder)?;
+        let events = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK)?;
+        let flags = inotify::WatchFlags::CREATE
+            | inotify::WatchFlags::DELETE
+            | inotify::WatchFlags::MOVED_FROM
+            | inotify::WatchFlags::MOVED_TO;
+        inotify::add_watch(&events, folder, flags)?;
+        let folder = syscall::readable(events)?;
+        Ok(Self { shared, folder, sender, watched: HashMap::new() })
+    }
+
+    async fn run(mut self) {
+        let shared = Arc::clone(&self.shared);
+        loop {
+            tokio::select! {
+                ready = self.folder.readable() => {
+                    let Ok(mut ready) = ready else { return };
+                    let mut buffer = [0; 4096];
+                    while rustix::io::read(self.folder.get_ref(), &mut buffer).is_ok() {}
+                    ready.clear_ready();
+                    drop(ready);
+                    self.look(true).await;
+                    // The file comes before the namespace that is mounted on it.
+                    tokio::time::sleep(MOUNTED).await;
+                }
+                () = shared.spaces.namespaces_made() => {}
+                () = tokio::time::sleep(LOOK) => {}
+            }
+            self.look(true).await;
+            if self.sender.is_closed() {
+                return;
+            }
+        }
+    }
+
+    /// Watches what has come since the last look, and lets go of what is gone.
+    async fn look(&mut self, tell: bool) {
+        let shared = Arc::clone(&self.shared);
+        let found = tokio::task::spawn_blocking(move || present(&shared)).await.unwrap_or_default();
+        let gone: Vec<NetnsName> = self
+            .watched
+            .iter()
+            .filter(|(name, (inode, _))| found.get(*name) != Some(inode))
+            .map(|(name, _)| name.clone())
+            .collect();
+        for name in gone {
+            if let Some((_, watcher)) = self.watched.remove(&name) {
+                watcher.abort();
+            }
+            self.shared.spaces.forget(name.as_str());
+            if !found.contains_key(&name) {
+                self.tell(vec![Noticed::Item(seen(keys::netns(&name), None, Origin::Observed))]);
+            }
+        }
+        for (name, inode) in found {
+            if self.watched.contains_key(&name) {
+                continue;
+            }
+            let (shared, sender, netns) = (Arc::clone(&self.shared), self.sender.clone(), name.clone());
+            if let Ok(watcher) = watch_namespace(shared, sender, netns).await {
+                self.watched.insert(name.clone(), (inode, watcher));
+                if tell {
+                    self.tell_arrival(&name).await;
+                }
+            }
+        }
+    }
+
+    /// Tells of a namespace that came, and of what is in it already.
+    async fn tell_arrival(&self, name: &NetnsName) {
+        let (shared, netns) = (Arc::clone(&self.shared), name.clone());
+        let read =
+            tokio::task::spawn_blocking(move || survey::one(&shared, &keys::netns(&netns), None)).await;
+        if let Ok(Ok(Some(found))) = read {
+            let origin = found.origin.unwrap_or(Origin::Observed);
+            let mut noticed = vec![Noticed::Item(seen(found.key, Some(found.value), origin))];
+            if origin == Origin::Observed {
+                // Whatever was in it before it was watched.
+                noticed.push(Noticed::Overrun { netns: name.clone() });
+            }
+            self.tell(noticed);
+        }
+    }
+
+    fn tell(&self, noticed: Vec<Noticed>) {
+        // Without a receiver nobody wants to know.
+        let _ = self.sender.send(noticed);
+    }
+}
+
+impl Drop for Supervisor {
+    fn drop(&mut self) {
+        for (_, watcher) in self.watched.values() {
+            watcher.abort();
+        }
+    }
+}
+
+/// Which namespaces there are, by their numbers.
+fn present(shared: &Shared) -> HashMap<NetnsName, u64> {
+    let names = survey::namespaces(shared).unwrap_or_default();
+    let number = |name: NetnsName| {
+        let handle = shared.spaces.find(name.as_str()).ok().flatten()?;
+        Some((name, crate::space::inode(&handle).ok()?))
+    };
+    names.into_iter().filter_map(number).collect()
+}
+
+fn seen(key: Key, value: Option<kilter_scheduler::ValueRef>, origin: Origin) -> Observation {
+    Observation { key, value, facts: None, origin }
+}

@@ -1,0 +1,191 @@
+//! Every operation of a plan fails once, and the process is killed before every one of them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use kilter_linux::{Linux, Settings, sandbox};
+use kilter_scheduler::{Act, Answer, Failure, Outcome, Txn};
+use kilter_southbound::{Actuator, Actuators, Batch, BoxFuture};
+
+use crate::harness::{House, assert_same, items, steps};
+
+/// Performs one operation after the other; at one of them something happens instead.
+pub(crate) struct Faults {
+    linux: Linux,
+    /// The number of the change at which it happens.
+    at: usize,
+    changes: AtomicUsize,
+    fatal: bool,
+}
+
+impl Faults {
+    /// A house whose change of this number fails, once.
+    pub(crate) fn house(at: usize) -> House {
+        sandbox::enter_fresh_namespace().unwrap();
+        let folder = std::env::temp_dir().join(format!(
+            "kilter-faults-{}-{at}-{:?}",
+            std::process::id(),
+            std::thread::current().id()
+        ));
+        Self::over(&folder, at, false)
+    }
+
+    fn over(folder: &std::path::Path, at: usize, fatal: bool) -> House {
+        let linux = Linux::new(Settings { netns_dir: folder.to_owned(), ..Settings::default() }).unwrap();
+        let faults: Arc<dyn Actuator> =
+            Arc::new(Self { linux: linux.clone(), at, changes: AtomicUsize::new(0), fatal });
+        let mut actuators = Actuators::new();
+        for kind in kilter_linux::KINDS {
+            actuators.add(*kind, Arc::clone(&faults)).unwrap();
+        }
+        House::with(folder, linux, actuators)
+    }
+}
+
+impl Actuator for Faults {
+    fn perform(&self, mut batch: Batch) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            while let Some(assignment) = batch.next() {
+                let is_read = matches!(assignment.act, Act::Retrieve { .. } | Act::RetrieveAll { .. });
+                if !is_read && self.changes.fetch_add(1, Ordering::Relaxed) == self.at {
+                    if self.fatal {
+                        std::process::abort();
+                    }
+                    assignment.answer(Answer::Failed(Failure::retriable("planned")));
+                    continue;
+                }
+                self.linux.attend(vec![assignment]).await;
+            }
+        })
+    }
+}
+
+/// A plan of fifty operations and some: every kind of thing that this kernel can make. The bridge has a hardware address
+/// of its own: otherwise it takes that of its first port, and the kernel drops its neighbours then.
+const PLAN: &str = "
+{kind: netns, name: blue}
+---
+{kind: netns, name: green}
+---
+{kind: bridge, name: br0, mac: '02:00:00:00:00:01', addresses: [10.0.0.1/24, 'fd00::1/64']}
+---
+{kind: veth, name: a, peer: {name: up, netns: blue}, master: br0, alias: to-blue}
+---
+{kind: veth, name: up, netns: blue, peer: {name: a, netns: host}, addresses: [10.0.0.2/24, 'fd00::2/64']}
+---
+{kind: veth, name: b, peer: {name: up, netns: green}, master: br0, mtu: 1400}
+---
+{kind: veth, name: up, netns: green, peer: {name: b, netns: host}, addresses: [10.0.0.3/24]}
+---
+{kind: vxlan, name: vx, vni: 7, local: 10.0.0.1, addresses: [10.7.0.1/24]}
+---
+{kind: tap, name: t0, alt-names: [a-second-name], unnumbered: br0}
+---
+{kind: macvlan, name: m0, link: t0}
+---
+{kind: ifb, name: i0, state: down}
+---
+{kind: loopback, name: lo, netns: green, addresses: [192.0.2.1/32]}
+---
+{kind: route, destination: 10.1.0.0/16, via: 10.0.0.2, link: br0}
+---
+{kind: route, destination: 10.2.0.0/16, via: 10.0.0.3, link: br0, metric: 7, table: 100}
+---
+{kind: route, netns: blue, destination: 0.0.0.0/0, via: 10.0.0.1, link: up}
+---
+{kind: route, netns: blue, destination: '::/0', via: 'fd00::1', link: up}
+---
+{kind: route, netns: green, destination: 10.9.0.0/16, type: blackhole}
+---
+{kind: route, netns: green, destination: 10.10.0.0/16, type: unreachable}
+---
+{kind: route, netns: green, destination: 10.11.0.0/16, via: 10.0.0.1, link: up, mtu: 1300}
+---
+{kind: route, destination: 10.12.0.0/16, nexthops: [{via: 10.0.0.2, link: br0}, {via: 10.0.0.3, link: br0}]}
+---
+{kind: route, destination: 'fd12::/32', via: 'fd00::2', link: br0}
+---
+{kind: neighbour, link: br0, address: 'fd00::9', mac: '02:00:00:00:00:09'}
+---
+{kind: rule, priority: 100, from: 10.0.0.0/8, table: 100}
+---
+{kind: rule, netns: blue, family: ipv6, priority: 101, mark: 7, table: main}
+---
+{kind: neighbour, link: br0, address: 10.0.0.9, mac: '02:00:00:00:00:09'}
+---
+{kind: neighbour, netns: blue, link: up, address: 10.0.0.8, mac: '02:00:00:00:00:08'}
+---
+{kind: fdb, link: vx, mac: '02:00:00:00:00:07', remote: 10.0.0.3}
+---
+{kind: sysctl, name: net.ipv4.ip_forward, value: 1}
+---
+{kind: sysctl, netns: blue, name: net.ipv4.conf.all.rp_filter, value: 2}
+---
+{kind: nftables, name: guard, text: 'chain c { type filter hook input priority 0; }'}
+---
+{kind: qdisc, link: t0, discipline: pfifo, handle: '1:', limit: 7}
+";
+
+#[test]
+fn each_operation_may_fail_and_everything_is_as_before() {
+    let mut at = 0;
+    loop {
+        let mut house = Faults::house(at);
+        house.sh("ip link add foreign type veth peer name other");
+        house.sh("ip route add blackhole 172.16.0.0/12");
+        let before = house.dump();
+        let record = house.run(Txn::all_or_nothing(items(PLAN)));
+        match &record.outcome {
+            Outcome::Applied => break,
+            Outcome::Reverted(cause) => assert_eq!(&*cause.error, "planned"),
+            other => panic!("operation {at}: {other:?}\n{}", steps(&record)),
+        }
+        assert_same(&house.dump(), &before);
+        at += 1;
+    }
+    assert!(at >= 50, "the plan has {at} operations");
+}
+
+/// Runs in a process of its own: applies the plan, and dies before the change of this number.
+#[test]
+fn dies_when_it_is_told_to() {
+    let Ok(at) = std::env::var("KILTER_DIE_AT") else { return };
+    let folder = std::env::var("KILTER_FOLDER").unwrap();
+    let mut house = Faults::over(folder.as_ref(), at.parse().unwrap(), true);
+    house.run(Txn::all_or_nothing(items(PLAN)));
+    // It came through: there is no such change.
+    std::mem::forget(house);
+    std::process::exit(77);
+}
+
+#[test]
+fn a_killed_process_leaves_nothing_that_the_next_one_does_not_clear() {
+    let mut at = 0;
+    loop {
+        let mut house = House::new();
+        std::fs::create_dir_all(&house.folder).unwrap();
+        house.sh("ip link add foreign type veth peer name other");
+        house.sh("ip route add blackhole 172.16.0.0/12");
+        let before = house.dump();
+        let died = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "faults::dies_when_it_is_told_to"])
+            .env("KILTER_DIE_AT", at.to_string())
+            .env("KILTER_FOLDER", &house.folder)
+            .output()
+            .unwrap();
+        if died.status.code() == Some(77) {
+            break;
+        }
+        // Every second time the next one goes on, and the other times it takes everything back.
+        if at % 2 == 0 {
+            let record = house.resync(PLAN);
+            assert_eq!(record.outcome, Outcome::Applied, "{at}: {}", steps(&record));
+            house.verify(&record);
+        }
+        let record = house.resync("[]");
+        assert_eq!(record.outcome, Outcome::Applied, "{at}: {}", steps(&record));
+        assert_same(&house.dump(), &before);
+        at += 1;
+    }
+    assert!(at >= 50, "the plan has {at} operations");
+}

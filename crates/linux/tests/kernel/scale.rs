@@ -1,0 +1,114 @@
+//! Many things at once, beside many that are not ours.
+
+use std::fmt::Write as _;
+
+use kilter_scheduler::{Outcome, Txn};
+
+use crate::harness::{House, items, removal, sh, steps, wait_for};
+
+fn ports(count: usize) -> String {
+    let mut text = "{kind: bridge, name: br0, addr-gen-mode: none}\n".to_owned();
+    for at in 0..count {
+        let (high, low) = (at / 256, at % 256);
+        let _ = write!(
+            text,
+            "---\n{{kind: veth, name: p{at}, peer: q{at}, master: br0, addr-gen-mode: none}}\n\
+             ---\n{{kind: veth, name: q{at}, peer: p{at}, addr-gen-mode: none, addresses: [10.{high}.{low}.1/24]}}\n"
+        );
+    }
+    text
+}
+
+#[test]
+fn five_hundred_namespaces_with_four_links_come_and_leave_nothing() {
+    let mut house = House::new();
+    let before = house.dump();
+    let mut text = String::new();
+    for at in 0..500 {
+        let _ = writeln!(text, "---\n{{kind: netns, name: n{at}}}");
+        for link in 0..4 {
+            let _ = writeln!(text, "---\n{{kind: bridge, name: b{link}, netns: n{at}, state: down}}");
+        }
+    }
+    let mut changes = items(&text);
+    // The last of all fails, and everything goes back.
+    changes.extend(items("{kind: dummy, name: zzz, netns: n499}"));
+    let record = house.run(Txn::all_or_nothing(changes));
+    assert!(matches!(record.outcome, Outcome::Reverted(_)), "{:?}", record.outcome);
+    assert_eq!(house.dump(), before);
+
+    let record = house.run(Txn::all_or_nothing(items(&text)));
+    assert_eq!(record.outcome, Outcome::Applied);
+    assert_eq!(std::fs::read_dir(&house.folder).unwrap().count(), 500);
+    assert_eq!(house.sh_in("n499", "ip -o link").lines().count(), 5);
+    let record = house.run(Txn::all_or_nothing(removal(&items(&text))));
+    assert_eq!(record.outcome, Outcome::Applied);
+    assert_eq!(house.dump(), before);
+}
+
+#[test]
+fn a_thousand_ports_unchanged_are_not_written_and_one_address_is_one_write() {
+    let mut house = House::new();
+    house.run(Txn::all_or_nothing(items(&ports(1000))));
+    wait_for("all carriers are there", || house.sh("ip -o link").matches("state UP").count() == 2001);
+    let monitor = std::process::Command::new("timeout")
+        .args(["-s", "INT", "30", "ip", "monitor", "link", "address"])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let again = items(&ports(1000));
+    let (same, fresh_writes) = (house.writes(|house| drop(house.run(Txn::all_or_nothing(again)))), {
+        let mut fresh = House::over(&house.folder);
+        let writes = fresh.writes(|fresh| {
+            let record = fresh.resync(&ports(1000));
+            assert_eq!(record.outcome, Outcome::Applied);
+            assert_eq!(record.steps().iter().filter(|step| step.action.name() == "create").count(), 0);
+        });
+        std::mem::forget(fresh);
+        writes
+    });
+    assert_eq!((same, fresh_writes), (0, 0));
+    sh(&format!("kill -INT {}", monitor.id()));
+    let said = monitor.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&said.stdout).into_owned();
+    assert!(!said.contains("p1") && !said.contains("q1"), "not one event: {said}");
+    let more =
+        "{kind: veth, name: q7, peer: p7, addr-gen-mode: none, addresses: [10.0.7.1/24, 10.200.0.1/24]}";
+    let record = house.writes(|house| {
+        let record = house.run(Txn::all_or_nothing(items(more)));
+        assert_eq!(record.outcome, Outcome::Applied, "{}", steps(&record));
+    });
+    assert_eq!(record, 1);
+    let record = house.run(Txn::all_or_nothing(removal(&items(&ports(1000)))));
+    assert_eq!(record.outcome, Outcome::Applied);
+    assert_eq!(house.sh("ip -o link").lines().count(), 1);
+}
+
+#[test]
+fn a_hundred_thousand_foreign_routes_are_neither_touched_nor_kept() {
+    let mut house = House::new();
+    let batch = house.folder.with_extension("batch");
+    let mut lines = String::from("link add far type veth peer name near\nlink set far up\n");
+    for at in 0..100_000_u32 {
+        let _ =
+            writeln!(lines, "route add 172.{}.{}.{}/32 dev far", 16 + at / 65536, at / 256 % 256, at % 256);
+    }
+    std::fs::write(&batch, lines).unwrap();
+    house.sh(&format!("ip -batch {}", batch.display()));
+    std::fs::remove_file(&batch).unwrap();
+    let before = memory();
+    let text = "{kind: tap, name: t0, addresses: [10.0.0.1/24]}\n---\n{kind: route, destination: 10.9.0.0/24, via: 10.0.0.9}";
+    let record = house.resync(text);
+    assert_eq!(record.outcome, Outcome::Applied, "{}", steps(&record));
+    assert!(memory().saturating_sub(before) < 8 * 1024, "memory does not grow with what is foreign");
+    let record = house.resync("{kind: tap, name: t0, addresses: [10.0.0.1/24]}");
+    assert_eq!(record.outcome, Outcome::Applied);
+    assert_eq!(house.sh("ip route show dev far").lines().count(), 100_000);
+}
+
+/// The memory of this process, in KiB.
+fn memory() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
