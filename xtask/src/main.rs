@@ -30,6 +30,7 @@ commands:
   tidy               rules no compiler checks: crate edges, leftovers, names, links, scenarios
   simulate [FLAGS]   random histories against the reference model; one seed again: --seed N
   bench scheduler    benchmarks, one JSON line per case and size
+  bench linux        the southbound against `ip -batch` and a raw sender
 
 `cargo xtask COMMAND --help` says more about one of them.
 ";

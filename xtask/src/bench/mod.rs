@@ -4,6 +4,7 @@
 //! that the JSON lines go to stdout untouched while everything said about them goes to stderr. What the numbers are
 //! held against is in `report`; how cases and sizes are written is in `selection`.
 
+mod linux;
 mod report;
 mod selection;
 
@@ -41,15 +42,21 @@ struct Request {
 /// Runs the benchmarks that the arguments name.
 pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     if asks_for_help(arguments) {
-        print!("{HELP}");
+        let of_linux = arguments.first().is_some_and(|subject| subject == "linux");
+        print!("{}", if of_linux { linux::HELP } else { HELP });
         return Ok(true);
     }
     let request = match arguments.split_first() {
         Some((subject, options)) if subject == "scheduler" => parse(options)?,
-        Some((subject, _)) => bail!("unknown benchmark `{subject}`, hint: `scheduler` is the one there is"),
+        Some((subject, options)) if subject == "linux" => {
+            let request = linux::parse(options)?;
+            linux::run(&build("bench-linux")?, &request)?;
+            return Ok(true);
+        }
+        Some((subject, _)) => bail!("unknown benchmark `{subject}`, hint: `scheduler` or `linux`"),
         None => bail!("no benchmark named, hint: cargo xtask bench scheduler"),
     };
-    let program = build()?;
+    let program = build("bench-scheduler")?;
     let mut measurements = Vec::new();
     for &case in &request.cases {
         for &size in &request.sizes {
@@ -89,7 +96,7 @@ fn parse(options: &[String]) -> Result<Request> {
 }
 
 /// Builds the benchmark program once and says where it is.
-fn build() -> Result<PathBuf> {
+fn build(program: &str) -> Result<PathBuf> {
     let arguments = ["build", "--release", "--locked", "-p", "kilter-bench"];
     if !child::succeeds(child::cargo(&arguments).current_dir(child::root()))? {
         bail!("`{}` failed", child::shown(&arguments));
@@ -98,7 +105,7 @@ fn build() -> Result<PathBuf> {
     let metadata = child::metadata()?;
     let target =
         metadata["target_directory"].as_str().context("`cargo metadata` names no target directory")?;
-    Ok(PathBuf::from(target).join("release/bench-scheduler"))
+    Ok(PathBuf::from(target).join("release").join(program))
 }
 
 /// One measurement in a process of its own: the line that it printed.

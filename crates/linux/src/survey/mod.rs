@@ -285,7 +285,7 @@ impl<'a> Survey<'a> {
         }
         for family in [family::INET, family::INET6] {
             let of_family = |key: &&str| route_family(key) == Some(family);
-            if !missing.iter().any(|key| of_family(key)) {
+            if !missing.iter().any(of_family) {
                 continue;
             }
             let requests = &mut space.requests();
@@ -626,10 +626,7 @@ fn link_item(netns: &NetnsName, seen: &Seen, known: bool, names: &mut Names<'_>)
 
 /// The word of a document for a kind of link; the kernel's word where there is none.
 fn word(seen: &Seen) -> &str {
-    match seen.kind {
-        crate::link::read::SeenKind::Tap(_) => "tap",
-        _ => seen.driver(),
-    }
+    if matches!(seen.kind, crate::link::read::SeenKind::Tap(_)) { "tap" } else { seen.driver() }
 }
 
 /// What a link that was heard of says about the items that are known by it; `None` is one that is not there.

@@ -131,7 +131,7 @@ impl House {
 
     /// Everything there is, as text.
     pub(crate) fn dump(&self) -> String {
-        let mut text = dump_with(|line| sh(line));
+        let mut text = dump_with(sh);
         let mut names: Vec<String> = std::fs::read_dir(&self.folder)
             .map(|entries| entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect())
             .unwrap_or_default();
