@@ -224,7 +224,7 @@ pub(crate) fn steps(record: &Record) -> String {
 
 /// Waits for a condition.
 pub(crate) fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_secs(60);
     while !condition() {
         assert!(Instant::now() < deadline, "waited too long for: {what}");
         std::thread::sleep(Duration::from_millis(5)); // until the deadline
