@@ -29,7 +29,7 @@ commands:
   test [FILTER...]   set-up, format, lints, all tests, tidy, a short seeded run: the one door
   tidy               rules no compiler checks: crate edges, leftovers, names, links, scenarios
   simulate [FLAGS]   random histories against the reference model; one seed again: --seed N
-  bench SUBJECT      benchmarks of `scheduler` or `events`, one JSON line per case and size
+  bench SUBJECT      benchmarks of `scheduler`, `events` or `linux`, as JSON lines
 
 `cargo xtask COMMAND --help` says more about one of them.
 ";

@@ -29,6 +29,21 @@ const REQUIREMENTS: &[Requirement] = &[
         probe: &["cargo", "clippy", "--version"],
         install: &["rustup", "component", "add", "clippy"],
     },
+    Requirement {
+        what: "ip",
+        probe: &["ip", "-Version"],
+        install: &["apt-get", "install", "-y", "iproute2"],
+    },
+    Requirement {
+        what: "nft",
+        probe: &["nft", "--version"],
+        install: &["apt-get", "install", "-y", "nftables"],
+    },
+    Requirement {
+        what: "ping",
+        probe: &["ping", "-V"],
+        install: &["apt-get", "install", "-y", "iputils-ping"],
+    },
 ];
 
 /// Makes sure that everything the tests need is there.

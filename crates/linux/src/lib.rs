@@ -26,6 +26,8 @@ mod nftables;
 mod order;
 mod port;
 mod qdisc;
+#[doc(hidden)]
+pub mod raw;
 mod route;
 mod rule;
 pub mod sandbox;

@@ -92,8 +92,17 @@ impl Linux {
         let _ = tokio::task::spawn_blocking(move || work(&shared)).await;
     }
 
-    async fn change(&self, mut batch: Batch) {
+    async fn change(&self, batch: Batch) {
         *locked(&self.kept) = None;
+        let busy = Busy::begin(&self.shared);
+        self.change_in_turns(batch).await;
+        drop(busy);
+        if !self.shared.put_off_in().is_empty() {
+            self.catch_up_soon();
+        }
+    }
+
+    async fn change_in_turns(&self, mut batch: Batch) {
         loop {
             let assignments = batch.take_up(AT_ONCE);
             if assignments.is_empty() {
@@ -122,9 +131,6 @@ impl Linux {
                 self.blocking(move |shared| act::act(shared, &netns, assignments, put_off)).boxed()
             });
             join_all(on_namespaces.chain(within)).await;
-            if !self.shared.put_off_in().is_empty() {
-                self.catch_up_soon();
-            }
         }
     }
 
@@ -132,7 +138,14 @@ impl Linux {
     fn catch_up_soon(&self) {
         let linux = self.clone();
         tokio::spawn(async move {
-            tokio::time::sleep(MOMENT).await;
+            // While anything is being changed, the moment is not over.
+            loop {
+                let seen = linux.shared.changes();
+                tokio::time::sleep(MOMENT).await;
+                if linux.shared.is_quiet_since(seen) {
+                    break;
+                }
+            }
             linux.blocking(act::catch_up_all).await;
         });
     }
@@ -165,6 +178,22 @@ impl Linux {
 impl Actuator for Linux {
     fn perform(&self, batch: Batch) -> BoxFuture<'_, ()> {
         if batch.is_read() { self.read(batch).boxed() } else { self.change(batch).boxed() }
+    }
+}
+
+/// Says that something is being changed, as long as it lives.
+struct Busy<'a>(&'a Shared);
+
+impl<'a> Busy<'a> {
+    fn begin(shared: &'a Shared) -> Self {
+        shared.begin_change();
+        Self(shared)
+    }
+}
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        self.0.end_change();
     }
 }
 

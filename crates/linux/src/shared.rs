@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::mark::{self, Indexes};
 use crate::netlink::{Message, Refusal};
@@ -21,6 +22,9 @@ pub(crate) struct Shared {
     indexes_made: Mutex<HashMap<(String, String), u32>>,
     /// What was put off, by namespace; see `act`.
     put_off: Mutex<HashMap<String, PutOff>>,
+    /// How many batches of changes are under way, and how many there have been.
+    under_way: AtomicU64,
+    begun: AtomicU64,
     /// What a kernel parameter was before we changed it: namespace, name, value.
     before: Mutex<HashMap<(String, String), String>>,
     /// How nftables tables were listed after we wrote them: namespace, family, name.
@@ -47,6 +51,8 @@ impl Shared {
             made: Mutex::default(),
             indexes_made: Mutex::default(),
             put_off: Mutex::default(),
+            under_way: AtomicU64::new(0),
+            begun: AtomicU64::new(0),
             before: Mutex::default(),
             tables: Mutex::default(),
         })
@@ -110,6 +116,27 @@ impl Shared {
     /// What was put off in a namespace; whoever takes it carries it out, or knows that it happens anyway.
     pub(crate) fn take_put_off(&self, netns: &str) -> PutOff {
         locked(&self.put_off).remove(netns).unwrap_or_default()
+    }
+
+    /// A batch of changes begins.
+    pub(crate) fn begin_change(&self) {
+        self.begun.fetch_add(1, Ordering::Relaxed);
+        self.under_way.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A batch of changes has ended.
+    pub(crate) fn end_change(&self) {
+        self.under_way.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// How many batches of changes there have been.
+    pub(crate) fn changes(&self) -> u64 {
+        self.begun.load(Ordering::Relaxed)
+    }
+
+    /// Whether nothing is being changed, and nothing was since there were so many.
+    pub(crate) fn is_quiet_since(&self, changes: u64) -> bool {
+        self.under_way.load(Ordering::Relaxed) == 0 && self.changes() == changes
     }
 
     /// The namespaces in which something was put off.

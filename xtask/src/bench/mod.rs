@@ -5,6 +5,7 @@
 //! held against is in `report`; how cases and sizes are written is in `selection`.
 
 mod events;
+mod linux;
 mod report;
 mod selection;
 
@@ -41,7 +42,7 @@ impl Subject {
         match name {
             "scheduler" => Ok(Self::Scheduler),
             "events" => Ok(Self::Events),
-            _ => bail!("unknown benchmark `{name}`, hint: one of `scheduler`, `events`"),
+            _ => bail!("unknown benchmark `{name}`, hint: one of `scheduler`, `events`, `linux`"),
         }
     }
 
@@ -81,15 +82,21 @@ struct Request {
 /// Runs the benchmarks that the arguments name.
 pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     if asks_for_help(arguments) {
-        print!("{HELP}");
+        let of_linux = arguments.first().is_some_and(|subject| subject == "linux");
+        print!("{}", if of_linux { linux::HELP } else { HELP });
         return Ok(true);
     }
     let Some((subject, options)) = arguments.split_first() else {
-        bail!("no benchmark named, hint: cargo xtask bench scheduler|events");
+        bail!("no benchmark named, hint: cargo xtask bench scheduler|events|linux");
     };
+    if subject == "linux" {
+        let request = linux::parse(options)?;
+        linux::run(&build("bench-linux")?, &request)?;
+        return Ok(true);
+    }
     let subject = Subject::named(subject)?;
     let request = parse(subject, options)?;
-    let program = build(subject)?;
+    let program = build(subject.program())?;
     let mut lines = Vec::new();
     for &case in &request.cases {
         for &size in &request.sizes {
@@ -139,7 +146,7 @@ fn parse(subject: Subject, options: &[String]) -> Result<Request> {
 }
 
 /// Builds the benchmark program once and says where it is.
-fn build(subject: Subject) -> Result<PathBuf> {
+fn build(program: &str) -> Result<PathBuf> {
     let arguments = ["build", "--release", "--locked", "-p", "kilter-bench"];
     if !child::succeeds(child::cargo(&arguments).current_dir(child::root()))? {
         bail!("`{}` failed", child::shown(&arguments));
@@ -148,7 +155,7 @@ fn build(subject: Subject) -> Result<PathBuf> {
     let metadata = child::metadata()?;
     let target =
         metadata["target_directory"].as_str().context("`cargo metadata` names no target directory")?;
-    Ok(PathBuf::from(target).join("release").join(subject.program()))
+    Ok(PathBuf::from(target).join("release").join(program))
 }
 
 /// One measurement in a process of its own: the line that it printed.

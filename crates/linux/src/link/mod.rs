@@ -9,6 +9,9 @@ pub(crate) mod read;
 pub(crate) mod remove;
 pub(crate) mod write;
 
+#[cfg(test)]
+mod tests;
+
 use kilter_model::linux::{Link, LinkKind};
 use kilter_scheduler::{Facts, Key};
 use rustix::io::Errno;
@@ -125,7 +128,7 @@ pub(crate) fn update(
     data(&mut info);
     let has_data = info.len() > crate::netlink::message::HEADER;
     let word = write::driver(&new.kind);
-    let kind: Option<(&str, &dyn Fn(&mut Message))> = has_data.then_some((word, &data));
+    let kind: Option<write::KindData<'_>> = has_data.then_some((word, &data));
     let messages = write::change(index, &new.fields, Some(&old.fields), kind);
     Ok(Order::new("change link", messages).teaching(LinkFacts { index }))
 }

@@ -102,14 +102,10 @@ fn find_lower(site: &mut Site<'_>, lower: &LinkRef, needs: &[(Key, Facts)]) -> R
 pub(crate) fn create(site: &mut Site<'_>, link: &Link, needs: &[(Key, Facts)]) -> Result<Order, KernelError> {
     let index = site.shared.indexes.next();
     let below = lower(&link.kind).map(|lower| find_lower(site, lower, needs)).transpose()?;
-    let primary = match &link.kind {
-        LinkKind::Bond(bond) => bond.primary.as_ref().and_then(|port| site.index(port, needs).ok()),
-        _ => None,
-    };
-    let peer = match &link.kind {
-        LinkKind::Veth(veth) => veth.peer.as_ref().map(|peer| find_peer(site, peer)).transpose()?,
-        _ => None,
-    };
+    let primary = if let LinkKind::Bond(bond) = &link.kind { bond.primary.as_ref() } else { None };
+    let primary = primary.and_then(|port| site.index(port, needs).ok());
+    let peer = if let LinkKind::Veth(veth) = &link.kind { veth.peer.as_ref() } else { None };
+    let peer = peer.map(|peer| find_peer(site, peer)).transpose()?;
     let mut first = Message::new(rtnl::NEWLINK, flag::CREATE | flag::EXCL).body(&header(index, 0, 0));
     first.text(attr::IFNAME, &link.name);
     born_fields(&mut first, &link.fields);
@@ -238,12 +234,15 @@ fn born_fields(message: &mut Message, fields: &LinkFields) {
     }
 }
 
+/// The kernel's word for a kind, and what writes what only that kind has.
+pub(crate) type KindData<'a> = (&'a str, &'a dyn Fn(&mut Message));
+
 /// Changes a link that exists: what is said and differs from what is, in as few requests as the kernel allows.
 pub(crate) fn change(
     index: u32,
     new: &LinkFields,
     old: Option<&LinkFields>,
-    kind: Option<(&str, &dyn Fn(&mut Message))>,
+    kind: Option<KindData<'_>>,
 ) -> Vec<Message> {
     let none = LinkFields::default();
     let before = old.unwrap_or(&none);

@@ -59,10 +59,7 @@ impl<'a> Names<'a> {
 
     /// The preferred port of a bond.
     pub(super) fn primary(&mut self, seen: &Seen) -> Option<Name> {
-        match &seen.kind {
-            SeenKind::Bond(_, Some(primary)) => self.here(*primary),
-            _ => None,
-        }
+        if let SeenKind::Bond(_, Some(primary)) = &seen.kind { self.here(*primary) } else { None }
     }
 
     fn namespace(&mut self, number: i32) -> Option<NetnsName> {

@@ -113,8 +113,7 @@ impl Watcher {
                 let (shared, netns) = (Arc::clone(&self.shared), self.netns.clone());
                 let read = tokio::task::spawn_blocking(move || {
                     let space = shared.spaces.get(netns.as_str()).ok()?;
-                    let links = link::read::read_all(&mut space.requests()).ok();
-                    links
+                    link::read::read_all(&mut space.requests()).ok()
                 });
                 if let Ok(Some(links)) = read.await {
                     self.links = links.into_iter().map(|seen| (seen.index, seen)).collect();

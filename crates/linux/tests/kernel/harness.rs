@@ -131,7 +131,7 @@ impl House {
 
     /// Everything there is, as text.
     pub(crate) fn dump(&self) -> String {
-        let mut text = dump_with(|line| sh(line));
+        let mut text = dump_with(sh);
         let mut names: Vec<String> = std::fs::read_dir(&self.folder)
             .map(|entries| entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect())
             .unwrap_or_default();
@@ -224,7 +224,7 @@ pub(crate) fn steps(record: &Record) -> String {
 
 /// Waits for a condition.
 pub(crate) fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_secs(60);
     while !condition() {
         assert!(Instant::now() < deadline, "waited too long for: {what}");
         std::thread::sleep(Duration::from_millis(5)); // until the deadline

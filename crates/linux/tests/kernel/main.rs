@@ -1,5 +1,11 @@
 //! The southbound against the kernel: each test in a network namespace of its own, with its own folder of namespaces.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test says what it did, and fails where it stands"
+)]
+
 mod drift;
 mod faults;
 mod flows;

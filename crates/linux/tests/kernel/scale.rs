@@ -1,10 +1,18 @@
 //! Many things at once, beside many that are not ours.
 
 use std::fmt::Write as _;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use kilter_scheduler::{Outcome, Txn};
 
 use crate::harness::{House, items, removal, sh, steps, wait_for};
+
+/// The kernel has one lock for all links of the machine: two tests of this size would only measure each other.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 fn ports(count: usize) -> String {
     let mut text = "{kind: bridge, name: br0, addr-gen-mode: none}\n".to_owned();
@@ -21,6 +29,7 @@ fn ports(count: usize) -> String {
 
 #[test]
 fn five_hundred_namespaces_with_four_links_come_and_leave_nothing() {
+    let _alone = alone();
     let mut house = House::new();
     let before = house.dump();
     let mut text = String::new();
@@ -48,6 +57,7 @@ fn five_hundred_namespaces_with_four_links_come_and_leave_nothing() {
 
 #[test]
 fn a_thousand_ports_unchanged_are_not_written_and_one_address_is_one_write() {
+    let _alone = alone();
     let mut house = House::new();
     house.run(Txn::all_or_nothing(items(&ports(1000))));
     wait_for("all carriers are there", || house.sh("ip -o link").matches("state UP").count() == 2001);
@@ -86,6 +96,7 @@ fn a_thousand_ports_unchanged_are_not_written_and_one_address_is_one_write() {
 
 #[test]
 fn a_hundred_thousand_foreign_routes_are_neither_touched_nor_kept() {
+    let _alone = alone();
     let mut house = House::new();
     let batch = house.folder.with_extension("batch");
     let mut lines = String::from("link add far type veth peer name near\nlink set far up\n");
