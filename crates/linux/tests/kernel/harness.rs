@@ -58,7 +58,11 @@ impl House {
         for descriptor in descriptors().unwrap() {
             scheduler.register(descriptor).unwrap();
         }
-        let driver = Driver::new(actuators, DriverSettings::default());
+        // A busy machine may take long for hundreds of namespaces; how long is not what these tests are about.
+        let patient = Duration::from_secs(300);
+        let settings =
+            DriverSettings { op_deadline: patient, retrieve_deadline: patient, ..Default::default() };
+        let driver = Driver::new(actuators, settings);
         Self { scheduler, driver, linux, runtime: Arc::new(runtime), folder: folder.to_owned() }
     }
 
@@ -224,7 +228,7 @@ pub(crate) fn steps(record: &Record) -> String {
 
 /// Waits for a condition.
 pub(crate) fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(60);
+    let deadline = Instant::now() + Duration::from_secs(180);
     while !condition() {
         assert!(Instant::now() < deadline, "waited too long for: {what}");
         std::thread::sleep(Duration::from_millis(5)); // until the deadline
