@@ -1,0 +1,183 @@
+//! What `up` shows: the plan, the progress, the statuses, and from then on whatever is healed.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use kilter_cli::render::status::{Row, rows, summary, table};
+use kilter_cli::render::{count, plan};
+use kilter_cli::{Exit, Output};
+use kilter_events::{EventRecord, Fatal};
+use kilter_model::document::{Declared, Place};
+use kilter_scheduler::render::one_line;
+use kilter_scheduler::{Action, Key, Plan, Record, Scheduler, Step, TxnType};
+use kilter_southbound::Finished;
+
+use crate::drift::Heeded;
+use crate::drive::{Audience, Pursuit};
+
+/// Shows a run to whoever looks on.
+pub(crate) struct Show {
+    output: Output,
+    places: BTreeMap<Key, Place>,
+    once: bool,
+    /// How many operations are planned, and how many were answered.
+    planned: usize,
+    answered: usize,
+    /// Whether the first plan and the first statuses were shown.
+    began: bool,
+    ready: bool,
+    /// The statuses as they were last shown.
+    shown: Vec<Row>,
+    fatal: bool,
+    /// Why nothing can be shown any more.
+    broken: Option<io::Error>,
+}
+
+impl Show {
+    pub(crate) fn new(output: Output, declared: &[Declared], once: bool) -> Self {
+        let places = declared.iter().map(|item| (item.key.clone(), item.place.clone())).collect();
+        Self {
+            output,
+            places,
+            once,
+            planned: 0,
+            answered: 0,
+            began: false,
+            ready: false,
+            shown: Vec::new(),
+            fatal: false,
+            broken: None,
+        }
+    }
+
+    pub(crate) fn print(&mut self, text: &str) {
+        if self.broken.is_none() {
+            self.broken = self.output.print(text).err();
+        }
+    }
+
+    /// How the run ended; an error if it could not be shown.
+    pub(crate) fn end(mut self, scheduler: &Scheduler, words: &str) -> io::Result<Exit> {
+        let rows = self.rows(scheduler);
+        if rows != self.shown {
+            self.print(&table(&rows));
+        }
+        self.print(&format!("{words}\n"));
+        let exit = Exit::of_states(rows.iter().map(|row| row.state));
+        match self.broken {
+            Some(error) => Err(error),
+            None if self.fatal => Ok(Exit::Failed),
+            None => Ok(exit),
+        }
+    }
+
+    /// The statuses, each problem with the place of its declaration.
+    fn rows(&self, scheduler: &Scheduler) -> Vec<Row> {
+        let mut rows = rows(scheduler);
+        for row in rows.iter_mut().filter(|row| !row.why.is_empty()) {
+            let item = scheduler.item(&row.key);
+            let base = item.and_then(|item| item.base).unwrap_or_else(|| Key::new(&row.key));
+            if let Some(place) = self.places.get(&base) {
+                row.why.push_str(&format!(" ({place})"));
+            }
+        }
+        rows
+    }
+
+    fn progress(&mut self, text: &str) {
+        if self.output.is_terminal() && !self.ready {
+            self.print(&format!("\r\x1b[K{text}"));
+        }
+    }
+}
+
+impl Audience for Show {
+    fn planned(&mut self, plan: &Plan) {
+        self.answered = 0;
+        self.planned = plan.steps.iter().filter(|step| is_operation(step)).count();
+        if !self.began {
+            self.began = true;
+            self.print(&plan::text(&plan.steps));
+        }
+    }
+
+    fn finished(&mut self, operation: Finished<'_>) {
+        let is_change = matches!(operation.action, Action::Create | Action::Update | Action::Delete);
+        if let (Some(key), true) = (operation.key, is_change) {
+            self.answered += 1;
+            let (answered, planned) = (self.answered, self.planned);
+            self.progress(&format!("{answered}/{planned} {} {}", operation.action.name(), one_line(key)));
+        }
+    }
+
+    fn committed(&mut self, record: &Record) {
+        self.progress("");
+        let done = record.steps().iter().filter(|step| is_operation(step)).count();
+        let failed = record.failures.len();
+        let heading = match &record.txn_type {
+            TxnType::Refresh | TxnType::DownstreamResync => "drift",
+            TxnType::Retry { .. } => "retry",
+            TxnType::Changes { .. }
+            | TxnType::FullResync
+            | TxnType::UpstreamResync
+            | TxnType::Notification
+            | TxnType::LateKind
+            | TxnType::Overdue => "changed",
+        };
+        if !self.ready {
+            let failed = if failed == 0 { String::new() } else { format!(", {failed} failed") };
+            let millis = record.duration().as_millis();
+            self.print(&format!("done: {}{failed} in {millis} ms\n", count(done, "operation")));
+        } else if done > 0 {
+            let steps: Vec<Step> = record.steps().iter().filter(|step| is_operation(step)).cloned().collect();
+            self.print(&format!("{heading}: txn #{}\n{}", record.seq, plan::steps(&steps)));
+        }
+    }
+
+    fn closed(&mut self, record: &EventRecord) {
+        let failures: String =
+            record.handler_failures().map(|failure| format!("error: {}\n", one_line(failure))).collect();
+        self.print(&failures);
+    }
+
+    fn waiting(&mut self, scheduler: &Scheduler, settled: bool) -> Pursuit {
+        let rows = self.rows(scheduler);
+        if !self.ready {
+            self.ready = true;
+            self.print(&table(&rows));
+            if !self.once {
+                self.print("healing until stopped, Ctrl-C stops\n");
+            }
+        } else if rows != self.shown {
+            self.print(&format!("{}\n", summary(&rows)));
+            let changed: String = rows
+                .iter()
+                .filter(|row| !row.why.is_empty() && !self.shown.contains(row))
+                .map(|row| format!("  {} {}: {}\n", row.key, row.state, row.why))
+                .collect();
+            self.print(&changed);
+        }
+        self.shown = rows;
+        let is_done = (self.once && settled) || self.broken.is_some();
+        if is_done { Pursuit::End } else { Pursuit::GoOn }
+    }
+
+    fn heeded(&mut self, heeded: &Heeded) {
+        for key in &heeded.contested {
+            self.print(&format!("contested: {key}: another writer keeps changing it, it is left alone\n"));
+        }
+        if heeded.blind {
+            self.print("warning: the kernel can no longer be watched, drift is not noticed\n");
+        }
+    }
+
+    fn fatal(&mut self, fatal: &Fatal) {
+        self.fatal = true;
+        self.print(&format!("error: {fatal}\n"));
+    }
+}
+
+/// Whether a step changes the world.
+fn is_operation(step: &Step) -> bool {
+    matches!(step.action, Action::Create | Action::Update | Action::Delete)
+}
