@@ -10,7 +10,7 @@ use super::{count, paint, style_of};
 
 /// A plan: its steps, and how many there are of each kind.
 pub fn text(steps: &[Step]) -> String {
-    let shown: Vec<&Step> = steps.iter().filter(|step| !step.is_quiet()).collect();
+    let shown: Vec<&Step> = steps.iter().filter(|step| is_told(step)).collect();
     if shown.is_empty() {
         return "plan: nothing to do\n".to_owned();
     }
@@ -19,7 +19,12 @@ pub fn text(steps: &[Step]) -> String {
 
 /// The steps that a person wants to see, one line each.
 pub fn steps(steps: &[Step]) -> String {
-    lines(&steps.iter().filter(|step| !step.is_quiet()).collect::<Vec<_>>())
+    lines(&steps.iter().filter(|step| is_told(step)).collect::<Vec<_>>())
+}
+
+/// Whether a person who asks what is done wants to hear it: what is only seen or noted is left out.
+fn is_told(step: &Step) -> bool {
+    !step.is_quiet() && !matches!(step.action, Action::Observe | Action::Forget | Action::Retrieve)
 }
 
 fn summary(shown: &[&Step]) -> String {

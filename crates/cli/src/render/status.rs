@@ -41,10 +41,9 @@ pub fn table(rows: &[Row]) -> String {
     let width = rows.iter().map(|row| row.key.chars().count()).max().unwrap_or(0).max(4);
     let mut text = format!("{:<width$}  STATE\n", "ITEM");
     for Row { key, state, why, .. } in rows {
-        let state = paint(style_of(*state), format_args!("{state:<13}"));
-        let line = format!("{key:<width$}  {state}  {why}");
-        text.push_str(line.trim_end());
-        text.push('\n');
+        let gap = " ".repeat(15_usize.saturating_sub(state.name().len()));
+        let why = if why.is_empty() { String::new() } else { format!("{gap}{why}") };
+        text.push_str(&format!("{key:<width$}  {}{why}\n", paint(style_of(*state), state)));
     }
     text.push_str(&summary(rows));
     text.push('\n');
