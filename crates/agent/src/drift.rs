@@ -3,17 +3,27 @@
 //! Decided here: which event follows from what was noticed. Not decided here: what drift is and when an item may be
 //! healed ([`kilter_linux::drift`]), and what an event leads to.
 
+use std::time::Duration;
+
 use kilter_events::builtin::{Drifted, EventsLost, Observed};
 use kilter_events::{Event, Producer, PushError};
 use kilter_linux::drift::{Healing, Verdict, sort};
 use kilter_linux::{Noticed, Watch};
 use kilter_scheduler::{Key, Scheduler, Timestamp};
+use tokio::time::{Instant, timeout_at};
+
+/// How long the kernel is listened to before anything follows: what goes together, as a link and all that stands on
+/// it, is told in pieces and namespace by namespace.
+const MOMENT: Duration = Duration::from_millis(25);
 
 /// Watches the kernel and says what follows.
 pub struct Attention {
     watch: Option<Watch>,
     healing: Healing,
     producer: Producer,
+    /// What was noticed since the moment began, and when it is over.
+    held: Vec<Noticed>,
+    until: Instant,
     /// Something could not be told: everything has to be read again.
     missed: bool,
 }
@@ -30,15 +40,22 @@ pub struct Heeded {
 impl Attention {
     /// Pays attention to what is watched; events go to the producer.
     pub fn new(watch: Watch, healing: Healing, producer: Producer) -> Self {
-        Self { watch: Some(watch), healing, producer, missed: false }
+        Self { watch: Some(watch), healing, producer, held: Vec::new(), until: Instant::now(), missed: false }
     }
 
-    /// What was noticed; `None` when nothing can come any more, and from then on it does not end.
+    /// What was noticed within a moment; `None` when nothing can come any more, and from then on it does not end.
+    ///
+    /// **Guarantees** that nothing is lost when it is dropped halfway.
     pub async fn noticed(&mut self) -> Option<Vec<Noticed>> {
-        match &mut self.watch {
-            Some(watch) => watch.next().await,
-            None => std::future::pending().await,
+        let Some(watch) = &mut self.watch else { return std::future::pending().await };
+        if self.held.is_empty() {
+            self.held = watch.next().await?;
+            self.until = Instant::now() + MOMENT;
         }
+        while let Ok(Some(more)) = timeout_at(self.until, watch.next()).await {
+            self.held.extend(more);
+        }
+        Some(std::mem::take(&mut self.held))
     }
 
     /// Turns what was noticed into events.
