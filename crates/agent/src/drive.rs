@@ -28,7 +28,9 @@ pub trait Audience: Send {
     /// An event begins.
     fn opened(&mut self, _opening: &Opening) {}
     /// A transaction is planned and nothing is done yet.
-    fn planned(&mut self, _plan: &Plan) {}
+    fn planned(&mut self, _plan: &Plan) -> Decision {
+        Decision::Execute
+    }
     /// An operation was answered.
     fn finished(&mut self, _operation: Finished<'_>) {}
     /// A transaction was carried out, well or not: of an event, or a retry.
@@ -168,8 +170,7 @@ struct Relay<'a>(&'a mut dyn Audience);
 
 impl Observer for Relay<'_> {
     fn planned(&mut self, plan: &Plan) -> Decision {
-        self.0.planned(plan);
-        Decision::Execute
+        self.0.planned(plan)
     }
 
     fn finished(&mut self, operation: Finished<'_>) {

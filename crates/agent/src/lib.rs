@@ -6,6 +6,7 @@
 //!
 //! Read next: [`up`] for one run from its start to its end.
 
+pub mod alone;
 pub mod assemble;
 mod clock;
 pub mod drift;

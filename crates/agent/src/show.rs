@@ -8,9 +8,10 @@ use kilter_cli::render::{count, plan};
 use kilter_cli::{Exit, Output};
 use kilter_events::{EventRecord, Fatal};
 use kilter_model::document::{Declared, Place};
+use kilter_model::kinds::is_only_derived;
 use kilter_scheduler::render::one_line;
 use kilter_scheduler::{Action, Key, Plan, Record, Scheduler, Step, TxnType};
-use kilter_southbound::Finished;
+use kilter_southbound::{Decision, Finished};
 
 use crate::drift::Heeded;
 use crate::drive::{Audience, Pursuit};
@@ -20,6 +21,9 @@ pub(crate) struct Show {
     output: Output,
     places: BTreeMap<Key, Place>,
     once: bool,
+    prune: bool,
+    /// How many items would be removed that nobody declares, without leave to do so.
+    undeclared: usize,
     /// How many operations are planned, and how many were answered.
     planned: usize,
     answered: usize,
@@ -34,12 +38,14 @@ pub(crate) struct Show {
 }
 
 impl Show {
-    pub(crate) fn new(output: Output, declared: &[Declared], once: bool) -> Self {
+    pub(crate) fn new(output: Output, declared: &[Declared], once: bool, prune: bool) -> Self {
         let places = declared.iter().map(|item| (item.key.clone(), item.place.clone())).collect();
         Self {
             output,
             places,
             once,
+            prune,
+            undeclared: 0,
             planned: 0,
             answered: 0,
             began: false,
@@ -58,6 +64,13 @@ impl Show {
 
     /// How the run ended; an error if it could not be shown.
     pub(crate) fn end(mut self, scheduler: &Scheduler, words: &str) -> io::Result<Exit> {
+        if self.is_refused() {
+            let items = count(self.undeclared, "item");
+            self.print(&format!(
+                "refused: an earlier run made {items} that nothing declares now, hint: `--prune` removes them\n"
+            ));
+            return self.broken.map_or(Ok(Exit::Refused), Err);
+        }
         let rows = self.rows(scheduler);
         if rows != self.shown {
             self.print(&table(&rows));
@@ -84,6 +97,18 @@ impl Show {
         rows
     }
 
+    /// Whether a step removes what an earlier run made and the directory does not declare.
+    fn is_pruned(&self, step: &Step) -> bool {
+        step.action == Action::Delete
+            && !step.marks.recreate
+            && !self.places.contains_key(&step.key)
+            && !is_only_derived(step.key.as_str())
+    }
+
+    fn is_refused(&self) -> bool {
+        self.undeclared > 0 && !self.prune
+    }
+
     fn progress(&mut self, text: &str) {
         if self.output.is_terminal() && !self.ready {
             self.print(&format!("\r\x1b[K{text}"));
@@ -92,13 +117,15 @@ impl Show {
 }
 
 impl Audience for Show {
-    fn planned(&mut self, plan: &Plan) {
+    fn planned(&mut self, plan: &Plan) -> Decision {
         self.answered = 0;
         self.planned = plan.steps.iter().filter(|step| is_operation(step)).count();
         if !self.began {
             self.began = true;
             self.print(&plan::text(&plan.steps));
+            self.undeclared = plan.steps.iter().filter(|step| self.is_pruned(step)).count();
         }
+        if self.undeclared > 0 && !self.prune { Decision::Stop } else { Decision::Execute }
     }
 
     fn finished(&mut self, operation: Finished<'_>) {
@@ -141,6 +168,9 @@ impl Audience for Show {
     }
 
     fn waiting(&mut self, scheduler: &Scheduler, settled: bool) -> Pursuit {
+        if self.is_refused() {
+            return Pursuit::End;
+        }
         let rows = self.rows(scheduler);
         if !self.ready {
             self.ready = true;

@@ -1,8 +1,8 @@
 //! `kilter up`: an agent on embedded defaults, for one directory.
 //!
 //! Numbered steps: 1. the documents are read, so that what is wrong with them is told before anything is done; 2. the
-//! sandbox is entered, before any thread starts; 3. the parts are put together; 4. the kernel is watched; 5. the startup
-//! resync declares the directory; 6. the loop is driven until somebody ends it.
+//! sandbox is entered, before any thread starts; 3. no other agent keeps this network; 4. the parts are put together;
+//! 5. the kernel is watched; 6. the startup resync declares the directory; 7. the loop is driven until somebody ends it.
 
 use kilter_cli::arguments::Up;
 use kilter_cli::{CommandError, Exit, Output, read};
@@ -11,6 +11,7 @@ use kilter_linux::sandbox::{self, Sandbox};
 use kilter_linux::{Settings as LinuxSettings, drift};
 use kilter_model::document::Declared;
 
+use crate::alone::Alone;
 use crate::assemble::{Settings, assemble};
 use crate::drive::Agent;
 use crate::feed::directory;
@@ -23,7 +24,11 @@ use crate::signals;
 pub fn up(arguments: &Up, output: Output) -> Result<Exit, CommandError> {
     let declared = read::documents(&[&arguments.directory])?; // 1
     let sandbox = enter(arguments)?; // 2
-    let mut show = Show::new(output, &declared, arguments.once);
+    let _alone = Alone::take().map_err(|error| CommandError::Refused {
+        attempt: "this network is taken".to_owned(),
+        source: Some(Box::new(error)),
+    })?; // 3
+    let mut show = Show::new(output, &declared, arguments.once, arguments.prune);
     if let Some(sandbox) = &sandbox {
         show.print(&welcome(sandbox));
     }
@@ -62,16 +67,16 @@ fn welcome(sandbox: &Sandbox) -> String {
 
 async fn run(declared: &[Declared], mut show: Show, in_sandbox: bool) -> Result<Exit, CommandError> {
     let settings = Settings { linux: LinuxSettings::default(), ..Settings::default() };
-    let assembly = assemble(settings).map_err(|error| broken("failed to start the agent", error))?; // 3
+    let assembly = assemble(settings).map_err(|error| broken("failed to start the agent", error))?; // 4
     let agent = Agent::new(assembly, drift::Settings::default())
         .await
-        .map_err(|error| broken("failed to start the agent", error))?; // 4
+        .map_err(|error| broken("failed to start the agent", error))?; // 5
     signals::heed(agent.stop()).map_err(|error| broken("failed to listen for signals", error))?;
     agent
         .producer()
         .push(Event::new(directory::startup(declared)))
-        .map_err(|error| broken("failed to declare the directory", error))?; // 5
-    let events = agent.run(&mut show).await; // 6
+        .map_err(|error| broken("failed to declare the directory", error))?; // 6
+    let events = agent.run(&mut show).await; // 7
     let words = match in_sandbox {
         true => "stopped: the sandbox and everything in it is gone",
         false => "stopped: the network stays as it is",

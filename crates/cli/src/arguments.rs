@@ -70,6 +70,9 @@ pub struct Up {
     /// Return when everything is settled, instead of healing until stopped.
     #[arg(long)]
     pub once: bool,
+    /// Also remove what an earlier run made and the directory no longer declares.
+    #[arg(long)]
+    pub prune: bool,
     /// Do it inside fresh namespaces: nothing of the machine is touched, and everything is gone at the end.
     #[arg(long)]
     pub sandbox: bool,

@@ -83,3 +83,46 @@ fn the_machine_itself_is_only_for_those_who_may() {
     let told = "error: this user may not change the network\n  hint: become root, or try `--sandbox`\n";
     assert_eq!(ended.stderr, told);
 }
+
+/// Runs lines of shell in a network of their own that lasts as long as they do.
+fn in_a_network(lines: &str) -> String {
+    let program = env!("CARGO_BIN_EXE_kilter");
+    let lines = format!(
+        "mount -t tmpfs run /run\nprogram={program}\nkilter() {{ $program \"$@\" 2>&1; echo \"code $?\"; }}\n{lines}"
+    );
+    let mut command = Command::new("unshare");
+    command.args(["--user", "--map-root-user", "--net", "--mount", "sh", "-c", &lines]);
+    command.current_dir(crate::program::root());
+    let ended = run(command);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    ended.stdout
+}
+
+#[test]
+fn what_an_earlier_run_made_is_taken_over_and_removed_only_when_told() {
+    let said = in_a_network(
+        "kilter up examples/lab --once > /dev/null
+         kilter up examples/lab --once
+         kilter up examples/lab/switch.yaml --once; ip netns
+         kilter up examples/lab/switch.yaml --once --prune; ip netns",
+    );
+    let parts: Vec<&str> = said.split("code ").collect();
+    assert!(parts[0].contains("plan: 35 steps (adopt 35)\n"), "{said}");
+    assert!(parts[0].contains("done: 0 operations") && parts[1].starts_with("0\n"), "{said}");
+    assert!(parts[1].contains("refused: an earlier run made 14 items that nothing declares now"), "{said}");
+    assert!(parts[2].starts_with("7\n") && parts[2].contains("left\n"), "nothing is gone: {said}");
+    assert!(parts[3].ends_with("0\nswitch\n"), "{said}");
+}
+
+#[test]
+fn two_agents_do_not_keep_one_network() {
+    let said = in_a_network(
+        "$program up examples/lab/switch.yaml > /run/first & first=$!
+         until grep -q '^healing' /run/first; do :; done
+         kilter up examples/lab --once
+         kill -TERM $first; wait $first; echo \"code $?\"; tail -1 /run/first",
+    );
+    assert!(said.contains("error: this network is taken: another agent keeps this network\n"), "{said}");
+    assert!(said.contains("code 7\n"), "{said}");
+    assert!(said.ends_with("code 0\nstopped: the network stays as it is\n"), "{said}");
+}
