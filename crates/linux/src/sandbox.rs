@@ -60,9 +60,10 @@ pub struct Sandbox {
 
 /// Moves the process into fresh mount and network namespaces, and a user namespace where that takes one.
 ///
-/// 1. namespaces are entered, without a user namespace if we may; 2. in a user namespace, we become its root;
-/// 3. mounts no longer reach the machine; 4. an empty `/run` covers the machine's, so that named namespaces are ours
-/// alone.
+/// 1. Namespaces are entered, without a user namespace if we may.
+/// 2. In a user namespace, we become its root.
+/// 3. Mounts no longer reach the machine.
+/// 4. An empty `/run` covers the machine's, so that named namespaces are ours alone.
 ///
 /// **Guarantees**: everything made afterwards ends with the process and its children. **Assumes** that the process has
 /// one thread: others would stay outside.
