@@ -6,7 +6,7 @@ use std::io;
 use kilter_cli::render::status::{Row, rows, summary, table};
 use kilter_cli::render::{count, plan};
 use kilter_cli::{Exit, Output};
-use kilter_events::{EventRecord, Fatal};
+use kilter_events::{EventRecord, Fatal, FatalReason};
 use kilter_model::document::{Declared, Place};
 use kilter_model::kinds::is_only_derived;
 use kilter_scheduler::render::one_line;
@@ -32,7 +32,7 @@ pub(crate) struct Show {
     ready: bool,
     /// The statuses as they were last shown.
     shown: Vec<Row>,
-    fatal: bool,
+    fatal: Option<Exit>,
     /// Why nothing can be shown any more.
     broken: Option<io::Error>,
 }
@@ -51,7 +51,7 @@ impl Show {
             began: false,
             ready: false,
             shown: Vec::new(),
-            fatal: false,
+            fatal: None,
             broken: None,
         }
     }
@@ -79,8 +79,7 @@ impl Show {
         let exit = Exit::of_states(rows.iter().map(|row| row.state));
         match self.broken {
             Some(error) => Err(error),
-            None if self.fatal => Ok(Exit::Failed),
-            None => Ok(exit),
+            None => Ok(self.fatal.unwrap_or(exit)),
         }
     }
 
@@ -202,7 +201,11 @@ impl Audience for Show {
     }
 
     fn fatal(&mut self, fatal: &Fatal) {
-        self.fatal = true;
+        self.fatal = Some(match fatal.reason {
+            FatalReason::Handler => Exit::HandlerFatal,
+            FatalReason::Healing => Exit::HealingFailed,
+            FatalReason::StartupDeadline => Exit::StartupLate,
+        });
         self.print(&format!("error: {fatal}\n"));
     }
 }

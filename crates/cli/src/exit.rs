@@ -28,11 +28,17 @@ pub enum Exit {
     Invalid = 8,
     /// The agent does not answer.
     Unreachable = 9,
+    /// The agent ended: one of its handlers says that it must.
+    HandlerFatal = 70,
+    /// The agent ended: healing has failed as many times as it may.
+    HealingFailed = 71,
+    /// The agent ended: what it should declare did not come in time.
+    StartupLate = 72,
 }
 
 impl Exit {
     /// Every way to end, by number.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 13] = [
         Self::Applied,
         Self::Failed,
         Self::Usage,
@@ -43,6 +49,9 @@ impl Exit {
         Self::Refused,
         Self::Invalid,
         Self::Unreachable,
+        Self::HandlerFatal,
+        Self::HealingFailed,
+        Self::StartupLate,
     ];
 
     /// The number.
@@ -63,6 +72,9 @@ impl Exit {
             Self::Refused => "refused",
             Self::Invalid => "invalid",
             Self::Unreachable => "unreachable",
+            Self::HandlerFatal => "handler fatal",
+            Self::HealingFailed => "healing failed",
+            Self::StartupLate => "startup late",
         }
     }
 
@@ -94,8 +106,8 @@ mod tests {
     #[test]
     fn every_exit_has_its_own_number_and_word_and_is_documented() {
         let page = include_str!("../../../docs/reference/exit-codes.md");
-        for (at, exit) in Exit::ALL.into_iter().enumerate() {
-            assert_eq!(usize::from(exit.code()), at);
+        assert!(Exit::ALL.is_sorted_by(|one, next| one.code() < next.code() && one.name() != next.name()));
+        for exit in Exit::ALL {
             let row = format!("| {} | {} |", exit.code(), exit.name());
             assert!(page.contains(&row), "{row}");
         }
