@@ -95,6 +95,11 @@ impl Attention {
         any
     }
 
+    /// Forgets who changed these items: they are declared anew.
+    pub fn forgive<'a>(&mut self, keys: impl IntoIterator<Item = &'a Key>) {
+        keys.into_iter().for_each(|key| self.healing.forgive(key));
+    }
+
     /// When something is due next.
     pub fn deadline(&self) -> Option<Timestamp> {
         self.healing.deadline()

@@ -6,17 +6,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use kilter_cli::CommandError;
 use kilter_events::builtin::Shutdown;
 use kilter_events::{Event, EventLoop, EventRecord, Fatal, Opening, Producer, Step};
 use kilter_linux::drift::Healing;
 use kilter_linux::{KernelError, drift};
-use kilter_scheduler::{Plan, Record, Scheduler, Timestamp, Txn};
+use kilter_model::document::Declared;
+use kilter_scheduler::{Plan, Record, Request, Resync, Scheduler, Timestamp, Txn};
 use kilter_southbound::{Cancel, Clock as _, Decision, Driver, Finished, Observer};
 use tokio::sync::Notify;
 
 use crate::assemble::Assembly;
 use crate::clock::SteadyClock;
 use crate::drift::{Attention, Heeded};
+use crate::feed::directory::{self, Directory};
 
 /// As long as nothing is due, somebody has to push.
 const IDLE: Duration = Duration::from_secs(3600);
@@ -27,8 +30,8 @@ const IDLE: Duration = Duration::from_secs(3600);
 pub trait Audience: Send {
     /// An event begins.
     fn opened(&mut self, _opening: &Opening) {}
-    /// A transaction is planned and nothing is done yet.
-    fn planned(&mut self, _plan: &Plan) -> Decision {
+    /// A transaction is planned and nothing is done yet; says whether it changes what is declared.
+    fn planned(&mut self, _plan: &Plan, _declares: bool) -> Decision {
         Decision::Execute
     }
     /// An operation was answered.
@@ -43,6 +46,8 @@ pub trait Audience: Send {
     }
     /// The kernel was heeded, and something came of it that a person should know.
     fn heeded(&mut self, _heeded: &Heeded) {}
+    /// The directory has changed, and declares this from now on; or it is wrong, and what was declared stays.
+    fn declared(&mut self, _declared: Result<&[Declared], &CommandError>) {}
     /// The agent must end.
     fn fatal(&mut self, _fatal: &Fatal) {}
 }
@@ -78,6 +83,7 @@ pub struct Agent {
     driver: Driver,
     clock: SteadyClock,
     attention: Attention,
+    directory: Option<Directory>,
     pushed: Arc<Notify>,
     cancel: Cancel,
 }
@@ -91,7 +97,13 @@ impl Agent {
         events.producer().on_push(move || wake.notify_one());
         let watch = linux.watch().await?;
         let attention = Attention::new(watch, Healing::new(settings), events.producer());
-        Ok(Self { events, driver, clock, attention, pushed, cancel: Cancel::new() })
+        Ok(Self { events, driver, clock, attention, directory: None, pushed, cancel: Cancel::new() })
+    }
+
+    /// Declares the directory anew whenever it changes.
+    #[must_use]
+    pub fn following(self, directory: Directory) -> Self {
+        Self { directory: Some(directory), ..self }
     }
 
     /// Where events are pushed.
@@ -130,9 +142,30 @@ impl Agent {
         }
     }
 
+    fn declare(&mut self, declared: Result<Vec<Declared>, CommandError>, audience: &mut dyn Audience) {
+        audience.declared(declared.as_deref());
+        let Ok(declared) = declared else { return };
+        self.attention.forgive(declared.iter().map(|item| &item.key));
+        let pushed = self.producer().push(Event::new(directory::anew(&declared)));
+        if let (Err(error), Some(directory)) = (pushed, &mut self.directory) {
+            directory.read_again();
+            let attempt = "failed to declare the directory, it will be tried again".to_owned();
+            let error = CommandError::Broken { attempt, source: Some(Box::new(error)) };
+            audience.declared(Err(&error));
+        }
+    }
+
     async fn commit(&mut self, txn: Txn, audience: &mut dyn Audience) {
         let Self { events, driver, clock, cancel, .. } = self;
-        let mut relay = Relay(audience);
+        let declares = match &txn.request {
+            Request::Changes { .. } | Request::Resync(Resync::Full(_) | Resync::Upstream(_)) => true,
+            Request::Resync(Resync::Downstream | Resync::Refresh(_))
+            | Request::Notification(_)
+            | Request::Retry(_)
+            | Request::LateKind
+            | Request::Overdue(_) => false,
+        };
+        let mut relay = Relay { audience, declares };
         let ending = driver.run(events.scheduler_mut(), txn, clock, &mut relay, cancel).await;
         let record = ending.record();
         events.committed(record.clone(), clock.now());
@@ -155,6 +188,7 @@ impl Agent {
         tokio::select! {
             () = self.pushed.notified() => {}
             () = tokio::time::sleep(patience) => {}
+            declared = changed(&mut self.directory) => self.declare(declared, audience),
             noticed = self.attention.noticed() => {
                 let heeded = self.attention.heed(noticed, self.events.scheduler(), self.clock.now());
                 if heeded != Heeded::default() {
@@ -165,15 +199,26 @@ impl Agent {
     }
 }
 
+/// The next change of the directory, if one is followed.
+async fn changed(directory: &mut Option<Directory>) -> Result<Vec<Declared>, CommandError> {
+    match directory {
+        Some(directory) => directory.changed().await,
+        None => std::future::pending().await,
+    }
+}
+
 /// Passes on what the driver tells.
-struct Relay<'a>(&'a mut dyn Audience);
+struct Relay<'a> {
+    audience: &'a mut dyn Audience,
+    declares: bool,
+}
 
 impl Observer for Relay<'_> {
     fn planned(&mut self, plan: &Plan) -> Decision {
-        self.0.planned(plan)
+        self.audience.planned(plan, self.declares)
     }
 
     fn finished(&mut self, operation: Finished<'_>) {
-        self.0.finished(operation);
+        self.audience.finished(operation);
     }
 }

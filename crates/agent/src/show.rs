@@ -5,7 +5,7 @@ use std::io;
 
 use kilter_cli::render::status::{Row, rows, summary, table};
 use kilter_cli::render::{count, plan};
-use kilter_cli::{Exit, Output};
+use kilter_cli::{CommandError, Exit, Output, report};
 use kilter_events::{EventRecord, Fatal, FatalReason};
 use kilter_model::document::{Declared, Place};
 use kilter_model::kinds::is_only_derived;
@@ -27,8 +27,9 @@ pub(crate) struct Show {
     /// How many operations are planned, and how many were answered.
     planned: usize,
     answered: usize,
-    /// Whether the first plan and the first statuses were shown.
-    began: bool,
+    /// Whether what is under way changes what is declared: its plan is shown, and how it went.
+    declares: bool,
+    /// Whether the first statuses were shown.
     ready: bool,
     /// The statuses as they were last shown.
     shown: Vec<Row>,
@@ -39,16 +40,15 @@ pub(crate) struct Show {
 
 impl Show {
     pub(crate) fn new(output: Output, declared: &[Declared], once: bool, prune: bool) -> Self {
-        let places = declared.iter().map(|item| (item.key.clone(), item.place.clone())).collect();
         Self {
             output,
-            places,
+            places: places(declared),
             once,
             prune,
             undeclared: 0,
             planned: 0,
             answered: 0,
-            began: false,
+            declares: false,
             ready: false,
             shown: Vec::new(),
             fatal: None,
@@ -116,13 +116,15 @@ impl Show {
 }
 
 impl Audience for Show {
-    fn planned(&mut self, plan: &Plan) -> Decision {
+    fn planned(&mut self, plan: &Plan, declares: bool) -> Decision {
+        self.declares = declares;
         self.answered = 0;
         self.planned = plan.steps.iter().filter(|step| is_operation(step)).count();
-        if !self.began {
-            self.began = true;
+        if declares {
             self.print(&plan::text(&plan.steps));
-            self.undeclared = plan.steps.iter().filter(|step| self.is_pruned(step)).count();
+            if !self.ready {
+                self.undeclared = plan.steps.iter().filter(|step| self.is_pruned(step)).count();
+            }
         }
         if self.undeclared > 0 && !self.prune { Decision::Stop } else { Decision::Execute }
     }
@@ -150,7 +152,7 @@ impl Audience for Show {
             | TxnType::LateKind
             | TxnType::Overdue => "changed",
         };
-        if !self.ready {
+        if self.declares {
             let failed = if failed == 0 { String::new() } else { format!(", {failed} failed") };
             let millis = record.duration().as_millis();
             self.print(&format!("done: {}{failed} in {millis} ms\n", count(done, "operation")));
@@ -200,6 +202,19 @@ impl Audience for Show {
         }
     }
 
+    fn declared(&mut self, declared: Result<&[Declared], &CommandError>) {
+        match declared {
+            Ok(declared) => {
+                self.places = places(declared);
+                self.print("the directory has changed\n");
+            }
+            Err(error) => {
+                self.print("the directory has changed, and cannot be used: what was declared stays\n");
+                report(error, &mut Output::stderr());
+            }
+        }
+    }
+
     fn fatal(&mut self, fatal: &Fatal) {
         self.fatal = Some(match fatal.reason {
             FatalReason::Handler => Exit::HandlerFatal,
@@ -208,6 +223,11 @@ impl Audience for Show {
         });
         self.print(&format!("error: {fatal}\n"));
     }
+}
+
+/// Where each item is declared.
+fn places(declared: &[Declared]) -> BTreeMap<Key, Place> {
+    declared.iter().map(|item| (item.key.clone(), item.place.clone())).collect()
 }
 
 /// Whether a step changes the world.

@@ -14,7 +14,7 @@ use kilter_model::document::Declared;
 use crate::alone::Alone;
 use crate::assemble::{Settings, assemble};
 use crate::drive::Agent;
-use crate::feed::directory;
+use crate::feed::directory::{self, Directory};
 use crate::show::Show;
 use crate::signals;
 
@@ -22,6 +22,7 @@ use crate::signals;
 ///
 /// **Assumes** that the process has one thread if a sandbox is asked for.
 pub fn up(arguments: &Up, output: Output) -> Result<Exit, CommandError> {
+    let directory = Directory::new(&arguments.directory);
     let declared = read::documents(&[&arguments.directory])?; // 1
     let sandbox = enter(arguments)?; // 2
     let _alone = Alone::take().map_err(|error| CommandError::Refused {
@@ -36,7 +37,8 @@ pub fn up(arguments: &Up, output: Output) -> Result<Exit, CommandError> {
         .enable_all()
         .build()
         .map_err(|error| broken("failed to start", error))?;
-    runtime.block_on(run(&declared, show, sandbox.is_some()))
+    let followed = (!arguments.once).then_some(directory);
+    runtime.block_on(run(&declared, followed, show, sandbox.is_some()))
 }
 
 fn enter(arguments: &Up) -> Result<Option<Sandbox>, CommandError> {
@@ -65,12 +67,20 @@ fn welcome(sandbox: &Sandbox) -> String {
     )
 }
 
-async fn run(declared: &[Declared], mut show: Show, in_sandbox: bool) -> Result<Exit, CommandError> {
+async fn run(
+    declared: &[Declared],
+    followed: Option<Directory>,
+    mut show: Show,
+    in_sandbox: bool,
+) -> Result<Exit, CommandError> {
     let settings = Settings { linux: LinuxSettings::default(), ..Settings::default() };
     let assembly = assemble(settings).map_err(|error| broken("failed to start the agent", error))?; // 4
-    let agent = Agent::new(assembly, drift::Settings::default())
+    let mut agent = Agent::new(assembly, drift::Settings::default())
         .await
         .map_err(|error| broken("failed to start the agent", error))?; // 5
+    if let Some(followed) = followed {
+        agent = agent.following(followed);
+    }
     signals::heed(agent.stop()).map_err(|error| broken("failed to listen for signals", error))?;
     agent
         .producer()

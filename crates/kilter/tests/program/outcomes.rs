@@ -6,18 +6,30 @@ use std::process::Command;
 use crate::program::{Ended, kilter, run, sh};
 
 /// A directory with one document, which goes with the test.
-struct Folder(PathBuf);
+pub(crate) struct Folder(PathBuf);
 
 impl Folder {
-    fn of(name: &str, text: &str) -> Self {
+    pub(crate) fn of(name: &str, text: &str) -> Self {
         let folder = std::env::temp_dir().join(format!("kilter-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         std::fs::write(folder.join("site.yaml"), text).unwrap();
         Self(folder)
     }
 
+    pub(crate) fn path(&self) -> &str {
+        self.0.to_str().unwrap()
+    }
+
+    pub(crate) fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.0.join(name), text).unwrap();
+    }
+
+    pub(crate) fn remove(&self, name: &str) {
+        std::fs::remove_file(self.0.join(name)).unwrap();
+    }
+
     fn up(&self) -> Ended {
-        run(kilter(&["up", self.0.to_str().unwrap(), "--sandbox", "--once"]))
+        run(kilter(&["up", self.path(), "--sandbox", "--once"]))
     }
 }
 
