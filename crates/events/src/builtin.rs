@@ -22,6 +22,8 @@ pub(crate) fn add_kinds(kinds: EventKinds) -> EventKinds {
         .with::<HealingResync>()
         .with::<VerificationResync>()
         .with::<Observed>()
+        .with::<Drifted>()
+        .with::<EventsLost>()
         .with::<EffectEnded>()
         .with::<Shutdown>()
 }
@@ -340,6 +342,58 @@ impl EventKind for Observed {
             Ok(Observation { key, value, facts: None, origin })
         });
         Ok(Self(seen.collect::<Result<_, String>>()?))
+    }
+}
+
+/// Declared items are not as they should be: each is read by its key, and so healed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Drifted(pub Vec<Key>);
+
+impl EventKind for Drifted {
+    const KIND: &'static str = "drifted";
+
+    fn name(&self) -> String {
+        "Drifted".to_owned()
+    }
+
+    fn details(&self) -> Vec<String> {
+        self.0.iter().map(|key| format!("* {key}")).collect()
+    }
+
+    fn method(&self) -> Method {
+        Method::Resync(Scope::Refresh)
+    }
+
+    fn encode(&self) -> Json {
+        to_json(self)
+    }
+
+    fn decode(body: Json, _values: &dyn ReadValue) -> Result<Self, String> {
+        from_json(body)
+    }
+}
+
+/// Whoever watches the world has lost sight of it: everything is read again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EventsLost;
+
+impl EventKind for EventsLost {
+    const KIND: &'static str = "events-lost";
+
+    fn name(&self) -> String {
+        "Events Lost".to_owned()
+    }
+
+    fn method(&self) -> Method {
+        Method::Resync(Scope::Downstream)
+    }
+
+    fn encode(&self) -> Json {
+        Json::Null
+    }
+
+    fn decode(_body: Json, _values: &dyn ReadValue) -> Result<Self, String> {
+        Ok(Self)
     }
 }
 

@@ -77,6 +77,8 @@ pub enum Scope {
     Upstream,
     /// The actual state is re-read; handlers are not asked.
     Downstream,
+    /// Like downstream, for the items that a [`Drifted`](crate::builtin::Drifted) names.
+    Refresh,
 }
 
 /// Reads values of kinds from JSON; whoever knows the kinds implements it.

@@ -276,7 +276,7 @@ impl Turn {
     fn order_handlers(&mut self, core: &Core) {
         self.order = match self.method() {
             Method::Update { direction: Direction::Reverse, .. } => (0..core.handlers.len()).rev().collect(),
-            Method::Resync(Scope::Downstream) | Method::Notification => Vec::new(),
+            Method::Resync(Scope::Downstream | Scope::Refresh) | Method::Notification => Vec::new(),
             Method::Update { direction: Direction::Forward, .. } | Method::Resync(_) => {
                 (0..core.handlers.len()).collect()
             }

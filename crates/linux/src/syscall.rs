@@ -64,6 +64,13 @@ pub(crate) fn leave_network_namespace() -> Result<()> {
     unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNET) }
 }
 
+/// Moves the calling thread into network and mount namespaces of its own, and first into a user namespace if asked.
+pub(crate) fn leave_the_machine(user: bool) -> Result<()> {
+    let user = if user { UnshareFlags::NEWUSER } else { UnshareFlags::empty() };
+    // SAFETY: as above; the table of descriptors stays shared.
+    unsafe { rustix::thread::unshare_unsafe(user | UnshareFlags::NEWNS | UnshareFlags::NEWNET) }
+}
+
 /// Lets the runtime say when there is something to read.
 pub(crate) fn readable(descriptor: OwnedFd) -> std::io::Result<AsyncFd<OwnedFd>> {
     // SAFETY: an owned descriptor stays open, and stays the same one, until it is dropped, which `AsyncFd` does after

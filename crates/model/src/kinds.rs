@@ -77,6 +77,14 @@ pub fn register(registry: &mut Registry) -> Result<(), RegisterError> {
     Ok(())
 }
 
+/// What no document declares by itself: it is derived from a link.
+const ONLY_DERIVED: &[&str] = &["linux/up/", "linux/port/", "linux/address/", "linux/unnumbered/"];
+
+/// Whether the item of this key can only be derived from another one.
+pub fn is_only_derived(key: &str) -> bool {
+    ONLY_DERIVED.iter().any(|prefix| key.starts_with(prefix))
+}
+
 /// The kind of that word.
 pub fn find(word: &str) -> Option<&'static DocumentKind> {
     KINDS.iter().find(|kind| kind.word == word)

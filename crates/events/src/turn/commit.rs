@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kilter_scheduler::{Change, Key, OnFailure, Outcome, Record, Request, Resync, State, Txn};
 
 use super::{Answer, Core, Role, Turn, Work};
-use crate::builtin::{ExternalChange, Observed};
+use crate::builtin::{Drifted, ExternalChange, Observed};
 use crate::error::{Failure, Place, Severity};
 use crate::event::{Method, Scope, UpdateMode};
 use crate::verify;
@@ -60,6 +60,10 @@ impl Turn {
             Method::Resync(Scope::Full) => Request::Resync(Resync::Full(changes)),
             Method::Resync(Scope::Upstream) => Request::Resync(Resync::Upstream(changes)),
             Method::Resync(Scope::Downstream) => Request::Resync(Resync::Downstream),
+            Method::Resync(Scope::Refresh) => {
+                let drifted = self.queued.event.body::<Drifted>().map(|drifted| drifted.0.clone());
+                Request::Resync(Resync::Refresh(drifted.unwrap_or_default()))
+            }
             Method::Notification => {
                 let seen = self.queued.event.body::<Observed>().map(|observed| observed.0.clone());
                 Request::Notification(seen.unwrap_or_default())
@@ -113,7 +117,9 @@ impl Turn {
         match self.method() {
             Method::Update { .. } if stands => core.internal.patch(&self.staged),
             Method::Resync(Scope::Full | Scope::Upstream) => core.internal.replace(&self.staged),
-            Method::Update { .. } | Method::Resync(Scope::Downstream) | Method::Notification => {}
+            Method::Update { .. }
+            | Method::Resync(Scope::Downstream | Scope::Refresh)
+            | Method::Notification => {}
         }
         self.txn = Some(record);
     }

@@ -171,12 +171,9 @@ impl Supervisor {
             tokio::task::spawn_blocking(move || survey::one(&shared, &keys::netns(&netns), None)).await;
         if let Ok(Ok(Some(found))) = read {
             let origin = found.origin.unwrap_or(Origin::Observed);
-            let mut noticed = vec![Noticed::Item(seen(found.key, Some(found.value), origin))];
-            if origin == Origin::Observed {
-                // Whatever was in it before it was watched.
-                noticed.push(Noticed::Overrun { netns: name.clone() });
-            }
-            self.tell(noticed);
+            // Whatever happened in it before it was watched, also if it is ours: somebody may have been faster than we.
+            let overrun = Noticed::Overrun { netns: name.clone() };
+            self.tell(vec![Noticed::Item(seen(found.key, Some(found.value), origin)), overrun]);
         }
     }
 

@@ -38,6 +38,8 @@ pub enum Command {
     Unobserve(Vec<String>),
     /// `lose KEY…`: items vanish behind the agent's back.
     Lose(Vec<String>),
+    /// `drift KEY…`: whoever watches the world says that these items are not as they should be.
+    Drift(Vec<String>),
     /// `fail ACTION KEY "message" [effect=…] [times=N]`: an operation fails.
     Fail {
         /// The operation.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use goldenscript::{Block, Context, Runner};
-use kilter_events::builtin::{ExternalChange, ExternalResync, InputChange, Observed};
+use kilter_events::builtin::{Drifted, ExternalChange, ExternalResync, InputChange, Observed};
 use kilter_events::{Event, PushError, Query, Severity, Step, to_json};
 use kilter_scheduler::{Failure, Key, Timestamp};
 use serde_json::Value as Json;
@@ -67,6 +67,10 @@ impl Runner for House {
             }
             Command::Lose(keys) => {
                 keys.iter().try_for_each(|key| self.world().lose(&Key::new(key)))?;
+            }
+            Command::Drift(keys) => {
+                let event = Event::new(Drifted(keys.iter().map(Key::new).collect()));
+                return pushed("drift", self.push(event, None)?);
             }
             Command::Fail { action: Operation(action), key, message, effect: HowMuch(effect), times } => {
                 let failure = Failure::retriable(message.as_str());

@@ -1,0 +1,94 @@
+//! Which parts the agent is made of. The only place that names handlers, sources and actuators together.
+
+use std::time::Instant;
+
+use kilter_events::{EventLoop, Handler, Parts, Settings as EventSettings, SettingsError};
+use kilter_linux::{Linux, Settings as LinuxSettings};
+use kilter_model::kinds::descriptors;
+use kilter_scheduler::{PatternError, RegisterError, Scheduler};
+use kilter_southbound::{Actuators, AddActuatorError, Clock as _, Driver, Settings as DriverSettings};
+
+use crate::clock::SteadyClock;
+use crate::feed::directory;
+
+/// The handlers, in order: who reads the state of another stands after it.
+///
+/// There is none yet: what the directory declares is laid over an empty draft.
+fn handlers() -> Vec<Box<dyn Handler>> {
+    Vec::new()
+}
+
+/// The external sources, in order: a later one is laid over an earlier one.
+fn sources() -> Vec<String> {
+    vec![directory::SOURCE.to_owned()]
+}
+
+/// The actuators of every kind.
+fn actuators(linux: &Linux) -> Result<Actuators, AddActuatorError> {
+    let mut actuators = Actuators::new();
+    linux.add_to(&mut actuators)?;
+    Ok(actuators)
+}
+
+/// What can be set about the parts.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// The event loop.
+    pub events: EventSettings,
+    /// The driver.
+    pub driver: DriverSettings,
+    /// The southbound.
+    pub linux: LinuxSettings,
+}
+
+/// Why the parts do not fit together.
+#[derive(Debug, thiserror::Error)]
+pub enum AssembleError {
+    /// A setting cannot be.
+    #[error("failed to make the event loop")]
+    Settings(#[from] SettingsError),
+    /// The southbound could not be opened.
+    #[error("failed to open the southbound")]
+    Southbound(#[from] kilter_linux::Refusal),
+    /// A kind has two actuators.
+    #[error("failed to add the actuators")]
+    Actuators(#[from] AddActuatorError),
+    /// A kind's keys are not well formed.
+    #[error("failed to describe the kinds")]
+    Kinds(#[from] PatternError),
+    /// Two kinds claim the same keys.
+    #[error("failed to register the kinds")]
+    Register(#[from] RegisterError),
+}
+
+/// The parts, put together and not yet running.
+pub struct Assembly {
+    /// The loop, which waits for its startup resync.
+    pub events: EventLoop,
+    /// Performs transactions.
+    pub driver: Driver,
+    /// The southbound, to be watched.
+    pub linux: Linux,
+    /// The time that all of them are told.
+    pub clock: SteadyClock,
+}
+
+/// Puts the parts together. The host is the network namespace of the calling thread.
+pub fn assemble(settings: Settings) -> Result<Assembly, AssembleError> {
+    let clock = SteadyClock::start();
+    let mut scheduler = Scheduler::default();
+    for descriptor in descriptors()? {
+        scheduler.register(descriptor)?;
+    }
+    let started = Instant::now();
+    let parts = Parts {
+        scheduler,
+        handlers: handlers(),
+        sources: sources(),
+        stopwatch: Box::new(move || started.elapsed()),
+    };
+    let events = EventLoop::new(settings.events, parts, clock.now())?;
+    let linux = Linux::new(settings.linux)?;
+    let driver = Driver::new(actuators(&linux)?, settings.driver);
+    Ok(Assembly { events, driver, linux, clock })
+}

@@ -1,0 +1,106 @@
+//! The directory: documents on disk, read at the start and whenever they change.
+//!
+//! Decided here: a change counts when it has stood still for one look, so that a file that is being written is not read
+//! halfway; and documents that are wrong, or gone altogether, declare nothing new: what was declared stays.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use kilter_cli::{CommandError, read};
+use kilter_events::builtin::{DatabaseResync, ExternalItems, ExternalResync};
+use kilter_model::document::Declared;
+use tokio::task::spawn_blocking;
+use tokio::time::{Instant, sleep_until};
+
+/// What the source is called.
+pub const SOURCE: &str = "directory";
+
+/// How often the directory is looked at.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// The startup resync: everything that the directory declares.
+///
+/// An item that fails does not make the loop heal everything: it is the user's, and is retried by itself.
+pub fn startup(declared: &[Declared]) -> DatabaseResync {
+    let external = BTreeMap::from([(SOURCE.to_owned(), items(declared))]);
+    DatabaseResync { external, ..DatabaseResync::default() }
+}
+
+/// Everything that the directory declares after a change.
+pub fn anew(declared: &[Declared]) -> ExternalResync {
+    ExternalResync { source: SOURCE.to_owned(), items: items(declared) }
+}
+
+fn items(declared: &[Declared]) -> ExternalItems {
+    declared.iter().map(|item| (item.key.clone(), item.value.clone())).collect()
+}
+
+/// What can be seen of files without reading them.
+type Traces = BTreeMap<PathBuf, Option<(SystemTime, u64)>>;
+
+/// A directory that is looked at again and again.
+#[derive(Debug)]
+pub struct Directory {
+    path: PathBuf,
+    /// As it was when it was last read.
+    read: Traces,
+    /// As it was at the last look, if that is something else.
+    stirred: Option<Traces>,
+    look: Instant,
+}
+
+impl Directory {
+    /// A directory as it is now: what changes from here on is noticed.
+    pub fn new(path: &Path) -> Self {
+        Self { path: path.to_owned(), read: traces(path), stirred: None, look: Instant::now() }
+    }
+
+    /// What was read could not be used: the next look reads it again.
+    pub fn read_again(&mut self) {
+        self.read = Traces::new();
+    }
+
+    /// What it declares after the next change, or what is wrong with it then.
+    ///
+    /// **Guarantees** that no change is lost when it is dropped halfway.
+    pub async fn changed(&mut self) -> Result<Vec<Declared>, CommandError> {
+        loop {
+            sleep_until(self.look).await;
+            self.look = Instant::now() + LOOK;
+            let path = self.path.clone();
+            let Ok(found) = spawn_blocking(move || traces(&path)).await else { continue };
+            if found == self.read {
+                self.stirred = None;
+            } else if self.stirred.as_ref() != Some(&found) {
+                self.stirred = Some(found);
+            } else {
+                let path = self.path.clone();
+                let Ok(declared) = spawn_blocking(move || read::documents(&[path])).await else { continue };
+                self.stirred = None;
+                self.read = found;
+                return declared;
+            }
+        }
+    }
+}
+
+/// The traces of a file, or of everything below a directory that may be a document.
+fn traces(path: &Path) -> Traces {
+    let mut traces = Traces::new();
+    let mut waiting = vec![path.to_owned()];
+    while let Some(path) = waiting.pop() {
+        let trace = std::fs::metadata(&path).ok().filter(|found| !found.is_dir());
+        let trace = trace.and_then(|found| Some((found.modified().ok()?, found.len())));
+        for entry in std::fs::read_dir(&path).into_iter().flatten().flatten() {
+            let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
+            // A link to a directory may lead in a circle.
+            let is_circle = entry.file_type().is_ok_and(|found| found.is_symlink()) && entry.path().is_dir();
+            if !is_hidden && !is_circle {
+                waiting.push(entry.path());
+            }
+        }
+        traces.insert(path, trace);
+    }
+    traces
+}

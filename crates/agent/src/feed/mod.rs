@@ -1,0 +1,3 @@
+//! Feeds: where declarations come from. Each is an external source of the loop and owns what it declares.
+
+pub mod directory;

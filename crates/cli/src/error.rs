@@ -1,0 +1,101 @@
+//! Why a command could not do what it was asked, and how that is told.
+
+use std::error::Error;
+use std::io;
+
+use anstyle::{AnsiColor, Style};
+use kilter_model::document::{GatherError, Problems};
+
+use crate::chain::chain;
+use crate::exit::Exit;
+use crate::output::Output;
+use crate::render::paint;
+
+const WRONG: Style = AnsiColor::Red.on_default().bold();
+const HINT: Style = AnsiColor::Cyan.on_default();
+
+/// Why a command could not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum CommandError {
+    /// A file cannot be read.
+    #[error("the documents cannot be read")]
+    Unreadable(#[source] GatherError),
+    /// There is nothing in the files.
+    #[error("there is no document in {0}, hint: documents end in `.yaml`, `.yml` or `.json`")]
+    Empty(String),
+    /// A document is wrong.
+    #[error("the documents are wrong")]
+    Invalid(#[source] Problems),
+    /// The machine does not let us.
+    #[error("{attempt}")]
+    Refused {
+        /// What was tried.
+        attempt: String,
+        /// Why it was refused.
+        #[source]
+        source: Option<Box<dyn Error + Send + Sync>>,
+    },
+    /// Something of our own went wrong.
+    #[error("{attempt}")]
+    Broken {
+        /// What was tried.
+        attempt: String,
+        /// Why it failed.
+        #[source]
+        source: Option<Box<dyn Error + Send + Sync>>,
+    },
+    /// What is to be said cannot be written.
+    #[error("failed to write the output")]
+    Output(#[from] io::Error),
+}
+
+impl CommandError {
+    /// How the command ends.
+    pub fn exit(&self) -> Exit {
+        match self {
+            Self::Unreadable(_) | Self::Empty(_) | Self::Invalid(_) => Exit::Invalid,
+            Self::Refused { .. } => Exit::Refused,
+            Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Applied,
+            Self::Broken { .. } | Self::Output(_) => Exit::Failed,
+        }
+    }
+}
+
+/// Tells an error, once, at the edge; a reader who went away is told nothing.
+pub fn report(error: &CommandError, output: &mut Output) {
+    let text = match error {
+        CommandError::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => return,
+        CommandError::Invalid(problems) => told(problems),
+        CommandError::Unreadable(_)
+        | CommandError::Empty(_)
+        | CommandError::Refused { .. }
+        | CommandError::Broken { .. }
+        | CommandError::Output(_) => one(&chain(error)),
+    };
+    // Whoever does not hear that either cannot be told.
+    let _ = output.print(&text);
+}
+
+/// An error on one line, and its hint on the next.
+fn one(text: &str) -> String {
+    let (what, hint) = match text.split_once(", hint: ") {
+        Some((what, hint)) => (what, format!("  {} {hint}\n", paint(HINT, "hint:"))),
+        None => (text, String::new()),
+    };
+    format!("{} {what}\n{hint}", paint(WRONG, "error:"))
+}
+
+/// Every problem at its place, as compilers write them, and how many there are.
+fn told(problems: &Problems) -> String {
+    let mut text = String::new();
+    for problem in &problems.0 {
+        let other = problem.other.as_ref().map(|place| format!(" {place}")).unwrap_or_default();
+        text.push_str(&format!("{}: {} {}{other}\n", problem.place, paint(WRONG, "error:"), problem.message));
+        if let Some(hint) = &problem.hint {
+            text.push_str(&format!("  {} {hint}\n", paint(HINT, "hint:")));
+        }
+    }
+    let count = problems.0.len();
+    text.push_str(&format!("{count} problem{}, nothing was done\n", if count == 1 { "" } else { "s" }));
+    text
+}

@@ -1,0 +1,28 @@
+//! The one binary: the agent, and every command.
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use kilter_cli::{Arguments, Exit, Output, Verb, commands, report};
+
+fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // Whoever has gone away needs no help.
+            let _ = error.print();
+            return if error.use_stderr() { Exit::Usage } else { Exit::Applied }.into();
+        }
+    };
+    let mut output = Output::stdout();
+    let ended = match (&arguments.verb, commands::offline(&arguments.verb, &mut output)) {
+        (Verb::Up(up), _) => kilter_agent::up::up(up, output),
+        (_, ended) => ended.unwrap_or(Ok(Exit::Usage)),
+    };
+    ended
+        .unwrap_or_else(|error| {
+            report(&error, &mut Output::stderr());
+            error.exit()
+        })
+        .into()
+}

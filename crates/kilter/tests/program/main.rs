@@ -1,0 +1,9 @@
+//! The program as a person runs it: what it prints, how it ends, and what it does to a network.
+
+#![allow(clippy::unwrap_used, reason = "what does not work here is a failure of the test")]
+
+mod directory;
+mod lab;
+mod outcomes;
+mod program;
+mod words;
