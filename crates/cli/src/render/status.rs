@@ -50,13 +50,42 @@ pub fn table(rows: &[Row]) -> String {
     text
 }
 
-/// How many items stand where, on one line.
+/// How many items stand where, on one line; what they derive is told if something is wrong with it.
 pub fn summary(rows: &[Row]) -> String {
+    let items = states(rows.iter().filter(|row| !row.derived), "item");
+    match rows.iter().any(|row| row.derived) {
+        true => format!("{items}; {}", states(rows.iter().filter(|row| row.derived), "derived item")),
+        false => items,
+    }
+}
+
+fn states<'a>(rows: impl Iterator<Item = &'a Row>, thing: &str) -> String {
     let mut states: BTreeMap<State, usize> = BTreeMap::new();
-    for row in rows.iter().filter(|row| !row.derived) {
+    for row in rows {
         *states.entry(row.state).or_default() += 1;
     }
     let items: usize = states.values().sum();
     let states: Vec<String> = states.iter().map(|(state, number)| format!("{number} {state}")).collect();
-    format!("{}: {}", count(items, "item"), states.join(", "))
+    format!("{}: {}", count(items, thing), states.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(key: &str, state: State, why: &str, derived: bool) -> Row {
+        Row { key: key.to_owned(), state, why: why.to_owned(), derived }
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_derived_item_is_not_hidden_by_its_base() {
+        let rows = [
+            row("link/a", State::Configured, "", false),
+            row("up/a", State::Failed, "create failed: busy", true),
+        ];
+        let shown = anstream::adapter::strip_str(&table(&rows)).to_string();
+        let expected = "ITEM    STATE\nlink/a  CONFIGURED\nup/a    FAILED         create failed: busy\n\
+                        1 item: 1 CONFIGURED; 1 derived item: 1 FAILED\n";
+        assert_eq!(shown, expected);
+    }
 }

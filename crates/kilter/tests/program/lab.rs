@@ -78,3 +78,14 @@ fn what_is_deleted_by_hand_comes_back() {
     let (code, said) = running.end("INT");
     assert_eq!(code, Some(0), "{said:#?}");
 }
+
+#[test]
+fn what_is_deleted_before_the_agent_has_drawn_breath_comes_back_too() {
+    let mut running = Running::start(&["up", LAB, "--sandbox"]);
+    let line = running.wait_for_line("nsenter ");
+    let inside = line.trim().strip_suffix(" ip netns").unwrap().to_owned();
+    running.wait_for_line("done: ");
+    sh(&format!("{inside} ip netns exec switch ip link del left")).unwrap();
+    wait_for("packets", || sh(&format!("{inside} ip netns exec left ping -c 1 -W 1 10.2.0.2")).is_ok());
+    assert_eq!(running.end("TERM").0, Some(0));
+}
