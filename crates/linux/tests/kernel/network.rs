@@ -1,6 +1,7 @@
 //! What is applied carries packets.
 
-use kilter_scheduler::{Outcome, State, Txn};
+use kilter_model::export::export;
+use kilter_scheduler::{Action, Origin, Outcome, Resync, State, Txn};
 
 use crate::harness::{House, assert_same, items, removal, steps, wait_for};
 
@@ -112,4 +113,34 @@ fn what_cannot_be_made_takes_the_whole_network_back() {
     assert!(matches!(record.outcome, Outcome::Reverted(_)), "{:?}", record.outcome);
     house.assert_state("linux/link/left/uplink", State::Nonexistent);
     assert_same(&house.dump(), &before);
+}
+
+#[test]
+fn an_export_of_what_is_there_plans_nothing() {
+    let mut house = House::new();
+    house.apply(TWO_HOSTS_AND_A_ROUTER);
+
+    // A fresh agent, which has been told nothing, reads what is there.
+    let mut fresh = House::over(&house.folder);
+    let read = |fresh: &mut House| {
+        fresh.run(Txn::resync(Resync::Downstream));
+        let items = fresh.scheduler.items();
+        let ours = items.iter().filter(|item| item.origin == Origin::Declared);
+        export(ours.filter_map(|item| Some((&item.key, item.actual.as_ref()?))))
+    };
+    let exported = read(&mut fresh);
+    assert!(exported.contains("fd00:2::1") && exported.contains("0.0.0.0/0"), "{exported}");
+
+    let writes = fresh.writes(|fresh| {
+        let record = fresh.resync(&exported);
+        assert_eq!(record.outcome, Outcome::Applied, "{}\n{exported}", steps(&record));
+        let planned = record
+            .steps()
+            .iter()
+            .filter(|step| matches!(step.action, Action::Create | Action::Update | Action::Delete));
+        assert_eq!(planned.count(), 0, "{}\n{exported}", steps(&record));
+    });
+    assert_eq!(writes, 0, "{exported}");
+    assert_eq!(read(&mut fresh), exported);
+    house.commit(removal(&items(TWO_HOSTS_AND_A_ROUTER)));
 }
