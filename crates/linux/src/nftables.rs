@@ -17,6 +17,7 @@ use crate::netlink::message::u16_at;
 use crate::netlink::{Attributes, KernelError, Message, Received, Refusal, Requests};
 use crate::shared::Shared;
 use crate::space::Space;
+use crate::syscall::end_with_us;
 
 const GETTABLE: u16 = (10 << 8) | 1;
 const NEWTABLE: u16 = 10 << 8;
@@ -183,7 +184,7 @@ fn run(
 ) -> Result<String, KernelError> {
     let failed = |message: String| KernelError::Program { operation, subject: subject.to_owned(), message };
     let ran = space.inside(|| -> std::io::Result<std::process::Output> {
-        let mut child = Command::new("nft")
+        let mut child = end_with_us(&mut Command::new("nft"))
             .args(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -3,14 +3,17 @@
 //! Decided here: nothing. Each function is one call with its types; what it is for is decided by its callers.
 #![allow(
     unsafe_code,
-    reason = "rustix leaves these calls to us: netlink options, leaving a namespace, tun devices"
+    reason = "rustix leaves these calls to us: netlink options, leaving a namespace, tun devices, ending with us"
 )]
 
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
 
 use rustix::io::{Errno, Result};
 use rustix::ioctl;
+use rustix::process::Signal;
 use rustix::thread::UnshareFlags;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -69,6 +72,17 @@ pub(crate) fn leave_the_machine(user: bool) -> Result<()> {
     let user = if user { UnshareFlags::NEWUSER } else { UnshareFlags::empty() };
     // SAFETY: as above; the table of descriptors stays shared.
     unsafe { rustix::thread::unshare_unsafe(user | UnshareFlags::NEWNS | UnshareFlags::NEWNET) }
+}
+
+/// Has the kernel end the program when the thread that started it ends: what an agent that was killed has begun must not
+/// happen behind the back of the next one.
+pub(crate) fn end_with_us(program: &mut Command) -> &mut Command {
+    // SAFETY: between fork and exec only one system call is made; it allocates nothing and takes no lock.
+    unsafe {
+        program.pre_exec(|| {
+            rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(Into::into)
+        })
+    }
 }
 
 /// Lets the runtime say when there is something to read.
