@@ -24,6 +24,11 @@ use meter::Meter;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
+/// The allocator of the `kilter` binary: the loop frees records that left the cache long ago, and that is where
+/// allocators differ.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// How many handlers an event passes.
 const HANDLERS: usize = 8;
 

@@ -5,6 +5,10 @@ use std::process::ExitCode;
 use clap::Parser as _;
 use kilter_cli::{Arguments, Exit, Output, Verb, commands, report};
 
+/// Frees what left the cache long ago at less cost; `cargo xtask bench events` tells how much.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
