@@ -126,7 +126,7 @@ impl Audience for Show {
                 self.undeclared = plan.steps.iter().filter(|step| self.is_pruned(step)).count();
             }
         }
-        if self.undeclared > 0 && !self.prune { Decision::Stop } else { Decision::Execute }
+        if self.is_refused() { Decision::Stop } else { Decision::Execute }
     }
 
     fn finished(&mut self, operation: Finished<'_>) {

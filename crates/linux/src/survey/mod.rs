@@ -10,10 +10,9 @@ mod one;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use kilter_model::linux::fdb::FdbTable;
+use kilter_model::declare::Declare as _;
 use kilter_model::linux::{
-    Existing, Fdb, Link, LinkAddress, LinkKind, LinkRef, Name, Neighbour, NetnsName, Port, Qdisc, Rule,
-    Unnumbered, Up, keys,
+    Existing, Link, LinkAddress, LinkKind, LinkRef, Name, NetnsName, Port, Unnumbered, Up, keys,
 };
 use kilter_scheduler::{Expected, Facts, Key, Origin, Retrieved, Value, ValueRef};
 
@@ -308,10 +307,11 @@ impl<'a> Survey<'a> {
         expected: &[Expected],
         found: &mut Vec<Retrieved>,
     ) -> Result<(), KernelError> {
+        let expected = keys_of(expected);
         let rules = rule::read_all(&mut space.requests(), netns).map_err(refused("read rules", space))?;
         for (rule, protocol) in rules {
-            let (key, ours) = (rule_key(&rule), protocol == self.shared.protocol());
-            if ours || expected.iter().any(|expected| expected.key == key) {
+            let (key, ours) = (rule.key(), protocol == self.shared.protocol());
+            if ours || expected.contains(&key) {
                 found.push(item(key, rule, None, Some(owner(ours))));
             }
         }
@@ -326,12 +326,13 @@ impl<'a> Survey<'a> {
         found: &mut Vec<Retrieved>,
     ) -> Result<(), KernelError> {
         let links = self.links(netns, space)?;
+        let (expected, links) = (keys_of(expected), by_index(&links));
         let seen = neighbour::read_all(&mut space.requests()).map_err(refused("read neighbours", space))?;
         for seen in seen {
-            let Some(link) = links.iter().find(|link| link.index == seen.index) else { continue };
+            let Some(link) = links.get(&seen.index) else { continue };
             let Some(neighbour) = seen.item(netns, link.name.clone()) else { continue };
-            let (key, ours) = (neighbour_key(&neighbour), seen.protocol == self.shared.protocol());
-            if ours || expected.iter().any(|expected| expected.key == key) {
+            let (key, ours) = (neighbour.key(), seen.protocol == self.shared.protocol());
+            if ours || expected.contains(&key) {
                 found.push(item(key, neighbour, None, Some(owner(ours))));
             }
         }
@@ -345,13 +346,14 @@ impl<'a> Survey<'a> {
         found: &mut Vec<Retrieved>,
     ) -> Result<(), KernelError> {
         let links = self.links(netns, space)?;
+        let known = by_index(&links);
         let seen =
             fdb::read_all(&mut space.requests(), 0).map_err(refused("read forwarding tables", space))?;
         for seen in seen {
-            let Some(link) = links.iter().find(|link| link.index == seen.index) else { continue };
+            let Some(link) = known.get(&seen.index) else { continue };
             if !is_kernels_own(&seen, &links) {
                 let fdb = seen.item(netns, link.name.clone());
-                found.push(item(fdb_key(&fdb), fdb, None, None));
+                found.push(item(fdb.key(), fdb, None, None));
             }
         }
         Ok(())
@@ -364,11 +366,12 @@ impl<'a> Survey<'a> {
         found: &mut Vec<Retrieved>,
     ) -> Result<(), KernelError> {
         let links = self.links(netns, space)?;
+        let links = by_index(&links);
         let seen = qdisc::read_all(&mut space.requests(), 0).map_err(refused("read qdiscs", space))?;
         for seen in seen {
-            if let Some(link) = links.iter().find(|link| link.index == seen.index) {
+            if let Some(link) = links.get(&seen.index) {
                 let qdisc = seen.item(netns, link.name.clone());
-                found.push(item(qdisc_key(&qdisc), qdisc, None, None));
+                found.push(item(qdisc.key(), qdisc, None, None));
             }
         }
         Ok(())
@@ -384,8 +387,7 @@ impl<'a> Survey<'a> {
             if seen.digest.is_some()
                 && let Some(table) = nftables::item(self.shared, space, netns, &seen)?
             {
-                let key = nftables_key(netns, table.family.word(), &table.name);
-                found.push(item(key, table, None, Some(Origin::Declared)));
+                found.push(item(table.key(), table, None, Some(Origin::Declared)));
             }
         }
         Ok(())
@@ -529,36 +531,19 @@ fn is_kernels_own(seen: &fdb::Seen, links: &[Seen]) -> bool {
     (is_link && seen.remote.is_none()) || is_group
 }
 
-pub(crate) fn rule_key(rule: &Rule) -> Key {
-    Key::from(format!("linux/rule/{}/{}/{}", rule.netns, rule.family().word(), rule.priority))
-}
-
-pub(crate) fn neighbour_key(neighbour: &Neighbour) -> Key {
-    let Neighbour { netns, link, address, .. } = neighbour;
-    let proxy = if neighbour.proxy { "/proxy" } else { "" };
-    Key::from(format!("linux/neighbour/{netns}/{link}/{address}{proxy}"))
-}
-
-pub(crate) fn fdb_key(fdb: &Fdb) -> Key {
-    let table = if fdb.table == FdbTable::Own { "own" } else { "bridge" };
-    let vlan = fdb.vlan.map_or_else(|| "-".to_owned(), |vlan| vlan.to_string());
-    let remote = fdb.remote.filter(|_| fdb.is_flood());
-    let remote = remote.map_or_else(|| "-".to_owned(), |remote| remote.to_string());
-    Key::from(format!("linux/fdb/{}/{}/{table}/{}/{vlan}/{remote}", fdb.netns, fdb.link, fdb.mac))
-}
-
-pub(crate) fn qdisc_key(qdisc: &Qdisc) -> Key {
-    Key::from(format!("linux/qdisc/{}/{}/{}", qdisc.netns, qdisc.link, qdisc.parent))
-}
-
-fn nftables_key(netns: &NetnsName, family: &str, name: &str) -> Key {
-    Key::from(format!("linux/nftables/{netns}/{family}/{name}"))
-}
-
 /// The family of the destination in the key of a route.
 fn route_family(key: &str) -> Option<u8> {
     let destination = key.split('/').nth(4)?;
     Some(if destination.contains(':') { family::INET6 } else { family::INET })
+}
+
+/// Links by what the kernel calls them in other tables.
+fn by_index(links: &[Seen]) -> HashMap<u32, &Seen> {
+    links.iter().map(|link| (link.index, link)).collect()
+}
+
+fn keys_of(expected: &[Expected]) -> HashSet<&Key> {
+    expected.iter().map(|expected| &expected.key).collect()
 }
 
 fn owner(ours: bool) -> Origin {

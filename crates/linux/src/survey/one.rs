@@ -5,8 +5,8 @@ use kilter_scheduler::{Expected, Key, Origin, Retrieved, ValueRef};
 
 use super::names::Names;
 use super::{
-    Survey, Tables, address_item, existing_item, item, link_item, namespace, nftables_key, owner, port_item,
-    refused, route_family, unnumbered_item, up_item,
+    Survey, Tables, address_item, existing_item, item, link_item, namespace, owner, port_item, refused,
+    route_family, unnumbered_item, up_item,
 };
 use crate::link::read::{Seen, read_all, read_one};
 use crate::netlink::KernelError;
@@ -198,7 +198,7 @@ fn one_table(
     key: &Key,
 ) -> Result<Option<Retrieved>, KernelError> {
     for seen in nftables::tables(shared, space)? {
-        if nftables_key(netns, seen.family.word(), &seen.name) == *key {
+        if keys::nftables(netns, seen.family.word(), &seen.name) == *key {
             let table = nftables::item(shared, space, netns, &seen)?;
             let ours = seen.digest.is_some();
             return Ok(table.map(|table| item(key.clone(), table, None, Some(owner(ours)))));

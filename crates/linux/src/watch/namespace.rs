@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use kilter_model::declare::Declare as _;
 use kilter_model::linux::{LinkAddress, Name, NetnsName, keys};
 use kilter_scheduler::{Facts, Key, Observation, Origin, Value, ValueRef};
 use rustix::io::Errno;
@@ -234,20 +235,20 @@ impl Watcher {
 
     fn hear_rule(&mut self, received: &Received<'_>) {
         let Some((rule, protocol)) = rule::decode(received, &self.netns) else { return };
-        self.say(received, survey::rule_key(&rule), rule, protocol == self.shared.protocol());
+        self.say(received, rule.key(), rule, protocol == self.shared.protocol());
     }
 
     fn hear_neighbour(&mut self, received: &Received<'_>) {
         if let Some(seen) = fdb::decode(received) {
             let Some(link) = self.name(seen.index) else { return };
             let entry = seen.item(&self.netns, link);
-            return self.say(received, survey::fdb_key(&entry), entry, false);
+            return self.say(received, entry.key(), entry, false);
         }
         let Some(seen) = neighbour::decode(received) else { return };
         let Some(link) = self.name(seen.index) else { return };
         let ours = seen.protocol == self.shared.protocol();
         if let Some(neighbour) = seen.item(&self.netns, link.clone()) {
-            self.say(received, survey::neighbour_key(&neighbour), neighbour, ours);
+            self.say(received, neighbour.key(), neighbour, ours);
         } else if ours {
             // It is ours and does not stay as we made it.
             let address = seen.address;
@@ -260,7 +261,7 @@ impl Watcher {
         let Some(seen) = qdisc::decode(received) else { return };
         let Some(link) = self.name(seen.index) else { return };
         let qdisc = seen.item(&self.netns, link);
-        self.say(received, survey::qdisc_key(&qdisc), qdisc, false);
+        self.say(received, qdisc.key(), qdisc, false);
     }
 }
 

@@ -79,6 +79,11 @@ pub fn route(netns: &NetnsName, table: Table, destination: IpNet, metric: u32) -
     Key::from(format!("linux/route/{netns}/{table}/{destination}/{metric}"))
 }
 
+/// The key of an nftables table.
+pub fn nftables(netns: &NetnsName, family: &str, name: &str) -> Key {
+    Key::from(format!("linux/nftables/{netns}/{family}/{name}"))
+}
+
 /// The key of the property that a network is reached directly over a link.
 pub fn reach(netns: &NetnsName, link: &str, destination: IpNet) -> Key {
     Key::from(format!("linux/reach/{netns}/{link}/{destination}"))

@@ -237,7 +237,7 @@ impl Declare for Nftables {
     const ABOUT: &'static str = "An nftables table, owned whole and replaced at once.";
 
     fn key(&self) -> Key {
-        Key::from(format!("linux/nftables/{}/{}/{}", self.netns, self.family.word(), self.name))
+        keys::nftables(&self.netns, self.family.word(), &self.name)
     }
 
     fn check(&self) -> Vec<FieldError> {
