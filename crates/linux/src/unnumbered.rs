@@ -1,5 +1,7 @@
 //! A link borrows an address: it carries an address of another link as a host address, with a mark of its own.
 
+use std::net::IpAddr;
+
 use ipnet::IpNet;
 use kilter_model::linux::{Address, Unnumbered};
 use kilter_scheduler::{Facts, Key};
@@ -53,12 +55,14 @@ pub(crate) fn delete(
     Ok(Order::new("give address back", messages).tolerating(address::GONE))
 }
 
-/// What is borrowed of these addresses: the first of each family that reaches beyond its link, as a host address.
+/// What is borrowed of these addresses: the first of each family that reaches beyond its host and link, as a host
+/// address.
 fn lendable(lent: &[Seen]) -> Vec<Address> {
     let of_family = |v4: bool| {
         let usable = |seen: &&Seen| {
             let ip = seen.address.address.addr();
-            ip.is_ipv4() == v4 && !matches!(ip, std::net::IpAddr::V6(ip) if ip.is_unicast_link_local())
+            let is_near = matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local());
+            ip.is_ipv4() == v4 && !ip.is_loopback() && !is_near
         };
         let ip = lent.iter().find(usable)?.address.address.addr();
         Some(Address { no_prefix_route: true, ..Address::new(IpNet::from(ip)) })

@@ -6,4 +6,5 @@ mod directory;
 mod lab;
 mod outcomes;
 mod program;
+mod stories;
 mod words;
