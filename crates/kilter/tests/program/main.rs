@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "what does not work here is a failure of the test")]
 
 mod directory;
+mod guides;
 mod lab;
 mod outcomes;
 mod program;
