@@ -15,7 +15,7 @@ use crate::external::{Conflict, External};
 use crate::health::Health;
 use crate::history::EventHistory;
 use crate::step::Counts;
-use crate::turn::Core;
+use crate::turn::{Core, Turn};
 
 /// What can be seen of the loop beside its scheduler, also while a transaction is performed.
 #[derive(Clone, Copy)]
@@ -27,6 +27,7 @@ pub struct Glance<'a> {
     health: &'a Health,
     counts: Counts,
     under_way: Option<&'a Event>,
+    conflicts: &'a [Conflict],
     started: bool,
 }
 
@@ -49,6 +50,11 @@ impl<'a> Glance<'a> {
     /// The event that is being looked at.
     pub fn under_way(&self) -> Option<&'a Event> {
         self.under_way
+    }
+
+    /// Where sources contradict each other about what the event that is being looked at declares.
+    pub fn conflicts(&self) -> &'a [Conflict] {
+        self.conflicts
     }
 
     /// Whether the startup resync has begun, so that what is declared is known.
@@ -82,24 +88,19 @@ impl EventLoop {
     pub fn split(&mut self) -> (&mut Scheduler, Glance<'_>) {
         let counts = self.counts();
         let Core { scheduler, names, external, internal, history, health, resyncs, .. } = &mut self.core;
-        let under_way = self.turn.as_ref().map(|turn| turn.event());
+        let (under_way, conflicts) = under_way(self.turn.as_ref());
         let started = *resyncs > 0;
-        (scheduler, Glance { names, external, internal, history, health, counts, under_way, started })
+        let glance =
+            Glance { names, external, internal, history, health, counts, under_way, conflicts, started };
+        (scheduler, glance)
     }
 
     /// What can be seen of the loop beside its scheduler.
     pub fn glance(&self) -> Glance<'_> {
         let Core { names, external, internal, history, health, resyncs, .. } = &self.core;
-        Glance {
-            names,
-            external,
-            internal,
-            history,
-            health,
-            counts: self.counts(),
-            under_way: self.turn.as_ref().map(|turn| turn.event()),
-            started: *resyncs > 0,
-        }
+        let (under_way, conflicts) = under_way(self.turn.as_ref());
+        let (counts, started) = (self.counts(), *resyncs > 0);
+        Glance { names, external, internal, history, health, counts, under_way, conflicts, started }
     }
 
     /// Whether no event is under way and nothing is owed to whoever drives the loop.
@@ -109,7 +110,7 @@ impl EventLoop {
 
     /// The event that is being looked at.
     pub fn under_way(&self) -> Option<&Event> {
-        self.turn.as_ref().map(|turn| turn.event())
+        self.turn.as_ref().map(Turn::event)
     }
 
     /// Who declares an item.
@@ -136,4 +137,8 @@ impl EventLoop {
         let txn = Txn::new(Request::Changes { changes, on_failure: change.on_failure });
         Preview { txn, conflicts }
     }
+}
+
+fn under_way(turn: Option<&Turn>) -> (Option<&Event>, &[Conflict]) {
+    (turn.map(Turn::event), turn.map(Turn::conflicts).unwrap_or_default())
 }

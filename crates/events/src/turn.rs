@@ -206,6 +206,11 @@ impl Turn {
         &self.queued.event
     }
 
+    /// Where sources contradict each other about what it declares.
+    pub(crate) fn conflicts(&self) -> &[Conflict] {
+        &self.conflicts
+    }
+
     fn method(&self) -> Method {
         self.queued.event.method()
     }
