@@ -43,18 +43,47 @@ pub(super) struct DiskFile {
 }
 
 impl DiskFile {
-    /// Opens a file, which only its owner may read; makes it if it is absent, with its name on disk too.
+    /// Opens a file that is there.
     pub(super) fn open(path: &Path) -> Result<Self, StoreError> {
-        let attempt = || format!("open `{}`", path.display());
-        let file =
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path);
-        let file = file.map_err(|error| translate::io(attempt(), error))?;
-        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-        File::open(directory.unwrap_or(Path::new(".")))
-            .and_then(|directory| directory.sync_all())
-            .map_err(|error| translate::io(attempt(), error))?;
+        let opened = OpenOptions::new().read(true).write(true).open(path);
+        let file = opened.map_err(|error| failed_to_open(path, error))?;
         Ok(Self { file })
     }
+
+    /// Whether a store has to be made before the file can be opened.
+    pub(super) fn is_absent(path: &Path) -> Result<bool, StoreError> {
+        match std::fs::metadata(path) {
+            Ok(metadata) => Ok(metadata.len() == 0),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
+            Err(error) => Err(failed_to_open(path, error)),
+        }
+    }
+
+    /// Makes a file that only its owner may read: `fill` gets one under another name, which takes its own when it is
+    /// on disk whole.
+    ///
+    /// **Why** a power cut while a store is made leaves nothing that looks like a damaged one.
+    pub(super) fn make(
+        path: &Path,
+        fill: impl FnOnce(Self) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        let failed = |error| failed_to_open(path, error);
+        let mut unfinished = path.as_os_str().to_owned();
+        unfinished.push(".unfinished");
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(true).mode(0o600);
+        let file = options.open(&unfinished).map_err(failed)?;
+        fill(Self { file: file.try_clone().map_err(failed)? })?;
+        file.sync_all().map_err(failed)?;
+        std::fs::rename(&unfinished, path).map_err(failed)?;
+        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let directory = File::open(directory.unwrap_or(Path::new(".")));
+        directory.and_then(|directory| directory.sync_all()).map_err(failed)
+    }
+}
+
+fn failed_to_open(path: &Path, error: io::Error) -> StoreError {
+    translate::io(format!("open `{}`", path.display()), error)
 }
 
 impl Medium for DiskFile {

@@ -22,6 +22,7 @@ mod shared;
 mod tables;
 mod tail;
 mod translate;
+mod verify;
 mod view;
 mod writer;
 
@@ -92,6 +93,9 @@ impl Embedded {
     /// Blocks while the file is read, and longer after a crash: what lies in it is then checked.
     pub fn open(path: &Path, settings: Settings) -> Result<Self, StoreError> {
         let lock = Lock::take(path)?;
+        if DiskFile::is_absent(path)? {
+            DiskFile::make(path, |file| Shared::open(path, Arc::new(file), settings.clone()).map(drop))?;
+        }
         let file = DiskFile::open(path)?;
         Self::start(path, Arc::new(file), settings, Some(lock))
     }

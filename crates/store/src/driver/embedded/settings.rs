@@ -16,6 +16,8 @@ pub struct Settings {
     pub histories: BTreeMap<String, Bounds>,
     /// Memory for pages of the file, in bytes.
     pub cache_bytes: usize,
+    /// Whether everything is read and held against its checksums when the store is opened.
+    pub verify: bool,
     /// The clock that leases run on.
     pub clock: Arc<dyn Clock>,
 }
@@ -26,6 +28,7 @@ impl Default for Settings {
             keep_revisions: Some(10_000),
             histories: BTreeMap::new(),
             cache_bytes: 8 << 20,
+            verify: true,
             clock: Arc::new(Monotonic::default()),
         }
     }

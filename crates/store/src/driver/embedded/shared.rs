@@ -15,6 +15,7 @@ use super::settings::Settings;
 use super::tables::{FORMAT, Tables, number};
 use super::tail::Recent;
 use super::translate::{self, READ, Trying};
+use super::verify;
 use super::view::View;
 use crate::{Identity, Revision, StoreError};
 
@@ -54,8 +55,11 @@ pub(super) struct Shared {
 impl Shared {
     /// Opens the file, makes its tables, and reads how far it is.
     pub(super) fn open(path: &Path, medium: Arc<dyn Medium>, settings: Settings) -> Result<Self, StoreError> {
-        let opened = open_file(path, &medium, &settings)?;
         let attempt = format!("open `{}`", path.display());
+        if settings.verify {
+            translate::guarded(&attempt, || verify::verify(&attempt, &medium, settings.cache_bytes))?;
+        }
+        let opened = open_file(path, &medium, &settings)?;
         let (head, identity, leases) = translate::guarded(&attempt, || begin(path, &opened.database))?;
         let deadlines = Deadlines::starting(leases, settings.clock.now());
         Ok(Self {
