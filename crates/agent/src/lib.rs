@@ -9,12 +9,16 @@
 pub mod alone;
 pub mod assemble;
 mod clock;
+pub mod confirm;
 pub mod desk;
 pub mod drift;
 pub mod drive;
 pub mod feed;
+pub mod keep;
+mod ledger;
 mod show;
 mod signals;
+mod start;
 pub mod up;
 
 pub use clock::SteadyClock;

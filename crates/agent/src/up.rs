@@ -6,7 +6,6 @@
 
 use kilter_cli::arguments::Up;
 use kilter_cli::{CommandError, Exit, Output, read};
-use kilter_events::Event;
 use kilter_linux::sandbox::{self, Sandbox};
 use kilter_linux::{Settings as LinuxSettings, drift};
 use kilter_model::document::Declared;
@@ -15,6 +14,7 @@ use crate::alone::Alone;
 use crate::assemble::{Settings, assemble};
 use crate::drive::Agent;
 use crate::feed::directory::{self, Directory};
+use crate::keep::Kept;
 use crate::show::Show;
 use crate::signals;
 
@@ -22,14 +22,14 @@ use crate::signals;
 ///
 /// **Assumes** that the process has one thread if a sandbox is asked for.
 pub fn up(arguments: &Up, output: Output) -> Result<Exit, CommandError> {
-    let directory = Directory::new(&arguments.directory);
+    let directory = Directory::new(directory::SOURCE, &arguments.directory);
     let declared = read::documents(&[&arguments.directory])?; // 1
     let sandbox = enter(arguments)?; // 2
     let _alone = Alone::take().map_err(|error| CommandError::Refused {
         attempt: "this network is taken".to_owned(),
         source: Some(Box::new(error)),
     })?; // 3
-    let mut show = Show::new(output, &declared, arguments.once, arguments.prune);
+    let mut show = Show::new(output, &declared, arguments.once);
     if let Some(sandbox) = &sandbox {
         show.print(&welcome(sandbox));
     }
@@ -38,7 +38,7 @@ pub fn up(arguments: &Up, output: Output) -> Result<Exit, CommandError> {
         .build()
         .map_err(|error| broken("failed to start", error))?;
     let followed = (!arguments.once).then_some(directory);
-    runtime.block_on(run(&declared, followed, show, sandbox.is_some()))
+    runtime.block_on(run(&declared, followed, show, sandbox.is_some(), arguments.prune))
 }
 
 fn enter(arguments: &Up) -> Result<Option<Sandbox>, CommandError> {
@@ -72,19 +72,20 @@ async fn run(
     followed: Option<Directory>,
     mut show: Show,
     in_sandbox: bool,
+    prune: bool,
 ) -> Result<Exit, CommandError> {
-    let settings = Settings { linux: LinuxSettings::default(), ..Settings::default() };
+    let mut settings = Settings { linux: LinuxSettings::default(), ..Settings::default() };
+    settings.events.prune = prune;
     let assembly = assemble(settings).map_err(|error| broken("failed to start the agent", error))?; // 4
     let mut agent = Agent::new(assembly, drift::Settings::default())
         .await
         .map_err(|error| broken("failed to start the agent", error))?; // 5
     if let Some(followed) = followed {
-        agent = agent.following(followed);
+        agent.follow(followed);
     }
     signals::heed(agent.stop()).map_err(|error| broken("failed to listen for signals", error))?;
     agent
-        .producer()
-        .push(Event::new(directory::startup(declared)))
+        .begin(Kept::default(), vec![(directory::SOURCE.to_owned(), Some(declared.to_vec()))])
         .map_err(|error| broken("failed to declare the directory", error))?; // 6
     let events = agent.run(&mut show).await; // 7
     let words = match in_sandbox {
