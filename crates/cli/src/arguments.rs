@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::daemon::Daemon;
+
 /// Keeps a machine in the state its owner declared.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "kilter", version, max_term_width = 110)]
@@ -18,6 +20,8 @@ pub struct Arguments {
 pub enum Verb {
     /// Apply a directory, show plan, progress and status, and heal until stopped.
     Up(Up),
+    /// Keep this network until stopped: the daemon.
+    Agent(Daemon),
     /// Check documents, without an agent and without changing anything.
     Check(Documents),
     /// Show what documents would do to an empty machine, without changing anything.

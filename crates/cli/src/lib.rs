@@ -7,6 +7,7 @@
 pub mod arguments;
 mod chain;
 pub mod commands;
+pub mod daemon;
 mod error;
 pub mod exit;
 mod output;

@@ -16,6 +16,6 @@ pub fn offline(verb: &Verb, output: &mut Output) -> Option<Result<Exit, CommandE
         Verb::Schema => reference::schema(output),
         Verb::Kinds => reference::kinds(output),
         Verb::Completions { shell } => reference::completions(*shell, output),
-        Verb::Up(_) => return None,
+        Verb::Up(_) | Verb::Agent(_) => return None,
     })
 }
