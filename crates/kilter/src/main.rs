@@ -19,7 +19,7 @@ fn main() -> ExitCode {
         }
     };
     let mut output = Output::stdout();
-    let ended = match (&arguments.verb, commands::offline(&arguments.verb, &mut output)) {
+    let ended = match (&arguments.verb, commands::run(&arguments, &mut output)) {
         (Verb::Up(up), _) => kilter_agent::up::up(up, output),
         (_, ended) => ended.unwrap_or(Ok(Exit::Usage)),
     };
