@@ -7,6 +7,7 @@ use kilter_scheduler::{Key, Observation, Origin, ValueRef};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 
+use crate::declare::{AskedResync, DeclaredChange};
 use crate::effect::EffectEnded;
 use crate::event::{
     Direction, EventKind, EventKinds, Method, ReadValue, Scope, UpdateMode, from_json, to_json,
@@ -26,6 +27,8 @@ pub(crate) fn add_kinds(kinds: EventKinds) -> EventKinds {
         .with::<EventsLost>()
         .with::<EffectEnded>()
         .with::<Shutdown>()
+        .with::<DeclaredChange>()
+        .with::<AskedResync>()
 }
 
 /// Items of one external source, by key.

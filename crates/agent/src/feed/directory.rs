@@ -8,10 +8,12 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use kilter_cli::{CommandError, read};
-use kilter_events::builtin::{DatabaseResync, ExternalItems, ExternalResync};
+use kilter_events::builtin::{DatabaseResync, ExternalItems};
 use kilter_model::document::Declared;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep_until};
+
+use crate::desk::Declaration;
 
 /// What the source is called.
 pub const SOURCE: &str = "directory";
@@ -28,8 +30,8 @@ pub fn startup(declared: &[Declared]) -> DatabaseResync {
 }
 
 /// Everything that the directory declares after a change.
-pub fn anew(declared: &[Declared]) -> ExternalResync {
-    ExternalResync { source: SOURCE.to_owned(), items: items(declared) }
+pub fn anew(declared: Vec<Declared>) -> Declaration {
+    Declaration::everything(SOURCE, declared.into_iter().map(Into::into).collect())
 }
 
 fn items(declared: &[Declared]) -> ExternalItems {

@@ -78,11 +78,13 @@ fn disturbed(one: &str, many: &str, items: &[Disturbed], timed: bool) -> Option<
 /// What several sources say about one item, one line each.
 pub fn conflicts(conflicts: &[Conflict]) -> String {
     let line = |conflict: &Conflict| {
-        let Conflict { key, heard, unheard, place } = conflict;
+        let Conflict { key, heard, unheard, place, fields } = conflict;
         let place = place.as_ref().map(|place| format!(" at {place}")).unwrap_or_default();
         let word = paint(AnsiColor::Yellow.on_default(), "conflict:");
         let key = one_line(key);
-        format!("{word} {key} is declared by `{heard}`; what `{unheard}` declares{place} is not heard\n")
+        let fields: Vec<&str> = fields.iter().map(String::as_str).filter(|field| !field.is_empty()).collect();
+        let fields = if fields.is_empty() { String::new() } else { format!(" about {}", fields.join(", ")) };
+        format!("{word} {key} is declared by `{heard}`; what `{unheard}` declares{place}{fields} is not heard\n")
     };
     conflicts.iter().map(line).collect()
 }
