@@ -13,6 +13,7 @@ pub mod desk;
 pub mod drift;
 pub mod drive;
 pub mod feed;
+pub mod northbound;
 mod show;
 mod signals;
 pub mod up;

@@ -120,7 +120,7 @@ mod tests {
     }
 
     const SITE: &str = "kind: netns\nname: a\n---\nkind: bridge\nname: lan\nnetns: a\nstate: up\naddresses: [10.0.0.1/24]\n---\n\
-                        kind: route\nnetns: a\nto: 10.9.0.0/16\nvia: 10.0.0.2\n";
+                        kind: route\nnetns: a\ndestination: 10.9.0.0/16\nvia: 10.0.0.2\n";
 
     #[test]
     fn what_stands_on_a_removed_link_loses_it_for_good() {

@@ -13,6 +13,8 @@ mod declare;
 mod error;
 pub mod exit;
 mod follow;
+#[cfg(test)]
+mod manual;
 mod output;
 pub mod read;
 pub mod render;

@@ -84,7 +84,9 @@ pub fn conflicts(conflicts: &[Conflict]) -> String {
         let key = one_line(key);
         let fields: Vec<&str> = fields.iter().map(String::as_str).filter(|field| !field.is_empty()).collect();
         let fields = if fields.is_empty() { String::new() } else { format!(" about {}", fields.join(", ")) };
-        format!("{word} {key} is declared by `{heard}`; what `{unheard}` declares{place}{fields} is not heard\n")
+        format!(
+            "{word} {key} is declared by `{heard}`; what `{unheard}` declares{place}{fields} is not heard\n"
+        )
     };
     conflicts.iter().map(line).collect()
 }

@@ -12,7 +12,10 @@ pub fn list(moments: &[Moment], width: Option<usize>) -> String {
     let rows = moments.iter().map(|moment| -> Vec<Cell> {
         let what = match (moment.error.is_empty(), moment.description.is_empty()) {
             (false, _) => format!("✗ {}", moment.error),
-            (true, false) => format!("{}: {}", moment.txn_type, moment.description),
+            (true, false) => {
+                let first = moment.description.lines().next().unwrap_or_default();
+                format!("{}: {first}", moment.txn_type)
+            }
             (true, true) => moment.txn_type.clone(),
         };
         vec![

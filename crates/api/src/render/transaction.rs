@@ -20,7 +20,7 @@ pub fn list(transactions: &[TransactionSummary], width: Option<usize>) -> String
             txn.operations.to_string().into(),
             Cell::painted(style(txn.outcome()), txn.outcome().name()),
             txn.txn_type.as_str().into(),
-            one_line(&cause.unwrap_or_else(|| txn.description.clone())).into(),
+            one_line(&cause.unwrap_or_else(|| first_line(&txn.description))).into(),
         ]
     });
     table(&["TXN", "START (UTC)", "TOOK", "OPS", "OUTCOME", "TYPE", "WHAT"], rows.collect(), width)
@@ -30,8 +30,8 @@ pub fn list(transactions: &[TransactionSummary], width: Option<usize>) -> String
 pub fn show(transaction: &Transaction) -> String {
     let Some(summary) = &transaction.summary else { return String::new() };
     let mut text = format!("txn #{}: {}\n", summary.seq, summary.txn_type);
-    if !summary.description.is_empty() {
-        text.push_str(&format!("  {}\n", one_line(&summary.description)));
+    for line in summary.description.lines() {
+        text.push_str(&format!("  {}\n", one_line(line)));
     }
     let took = span(summary.start.as_ref(), summary.stop.as_ref());
     text.push_str(&format!("  began {} UTC, took {took}\n", short_moment(summary.start.as_ref())));
@@ -62,6 +62,11 @@ pub fn outcome(summary: &TransactionSummary) -> String {
         }
     }
     text
+}
+
+/// What a list has room for.
+fn first_line(text: &str) -> String {
+    text.lines().next().unwrap_or_default().to_owned()
 }
 
 fn style(outcome: Outcome) -> Style {

@@ -3,7 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "what does not work here is a failure of the test")]
 
 mod directory;
+mod golden;
 mod lab;
 mod outcomes;
 mod program;
+mod verbs;
 mod words;
