@@ -33,8 +33,6 @@ pub(crate) enum Say {
     Confirm,
     /// It waits this long from now on.
     Extend(Duration),
-    /// It goes back now.
-    Cancel,
 }
 
 /// Why a change cannot be confirmed.

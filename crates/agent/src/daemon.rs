@@ -5,6 +5,8 @@
 //! is watched; 7. what was kept and what the directories say is declared; 8. the loop is driven until somebody ends it,
 //! and the service manager is told how it stands.
 
+use std::path::Path;
+
 use kilter_cli::daemon::Daemon;
 use kilter_cli::{CommandError, Exit, Output, read, report};
 use kilter_events::{EventRecord, Fatal, FatalReason};
@@ -19,6 +21,8 @@ use crate::drift::Heeded;
 use crate::drive::{Agent, Audience, Pursuit};
 use crate::feed::directory::Directory;
 use crate::keep::{Codec, Keep, Kept};
+use crate::northbound::serve;
+use crate::northbound::socket::Socket;
 use crate::notify::ServiceManager;
 use crate::settings::Settings;
 use crate::signals;
@@ -26,7 +30,7 @@ use crate::signals;
 /// Keeps a network until it is stopped.
 ///
 /// **Assumes** that the process has one thread.
-pub fn daemon(arguments: &Daemon, output: Output) -> Result<Exit, CommandError> {
+pub fn daemon(arguments: &Daemon, socket: Option<&Path>, output: Output) -> Result<Exit, CommandError> {
     let mut settings = match &arguments.settings {
         Some(path) => Settings::read(path).map_err(|error| CommandError::Refused {
             attempt: "the agent cannot be started".to_owned(),
@@ -35,6 +39,9 @@ pub fn daemon(arguments: &Daemon, output: Output) -> Result<Exit, CommandError> 
         None => Settings::default(),
     }; // 1
     settings.clean_up |= arguments.clean_up;
+    if let Some(socket) = socket {
+        settings.socket = socket.to_owned();
+    }
     if !sandbox::may_act() {
         let attempt = "this user may not change the network, hint: become root".to_owned();
         return Err(CommandError::Refused { attempt, source: None });
@@ -76,6 +83,10 @@ async fn run(settings: Settings, output: Output) -> Result<Exit, CommandError> {
         .map_err(|error| broken("failed to start the agent", error))?; // 6
     let mut agent = agent.keeping(keep).cleaning_up(settings.clean_up).beating(journal.manager.beat);
     followed.into_iter().for_each(|directory| agent.follow(directory));
+    let socket =
+        Socket::open(&settings.socket).map_err(|error| refused("nobody could ask the agent", error))?;
+    let serving = serve(&socket, agent.desk()).map_err(|error| broken("failed to serve", error))?;
+    tokio::spawn(serving);
     signals::heed(agent.stop()).map_err(|error| broken("failed to listen for signals", error))?;
     agent.begin(kept, said).map_err(|error| broken("failed to declare what was kept", error))?; // 7
     agent.run(&mut journal).await; // 8

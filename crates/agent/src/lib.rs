@@ -17,6 +17,7 @@ pub mod drive;
 pub mod feed;
 pub mod keep;
 mod ledger;
+pub mod northbound;
 mod notify;
 pub mod settings;
 mod show;

@@ -137,9 +137,9 @@ impl Desk {
         self.say(id, Say::Extend(within)).await
     }
 
-    /// Lets the change go back now; answers when it has.
-    pub async fn cancel(&self, id: Option<Seq>) -> Result<Seq, ConfirmError> {
-        self.say(id, Say::Cancel).await
+    /// Lets the change go back now, and tells how it goes.
+    pub async fn cancel(&self, id: Option<Seq>) -> Changing {
+        self.order(|told| Order::Cancel(id, told)).await
     }
 
     /// The change that waits for its confirmation.

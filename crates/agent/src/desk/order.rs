@@ -31,7 +31,9 @@ pub(crate) enum Order {
     Pause(String, oneshot::Sender<()>),
     /// Heal them again.
     Resume(String, oneshot::Sender<()>),
-    /// Confirm, extend or cancel the change that waits; without a name, whichever it is.
+    /// Let the change that waits go back; without a name, whichever it is.
+    Cancel(Option<Seq>, Told),
+    /// Confirm or extend the change that waits; without a name, whichever it is.
     Say(Option<Seq>, Say, oneshot::Sender<Result<Seq, ConfirmError>>),
     /// Say when nothing is left to do.
     Settled(oneshot::Sender<()>),

@@ -9,7 +9,7 @@ use kilter_scheduler::{Action, Key, Plan, PlanHash, Record, Seq, State};
 use kilter_southbound::Finished;
 
 use super::declaration::Expected;
-use crate::confirm::Pending;
+use crate::confirm::{ConfirmError, Pending};
 
 /// What would be done.
 #[derive(Clone, Debug)]
@@ -158,6 +158,9 @@ pub enum ApplyError {
         /// The change that waits.
         id: Seq,
     },
+    /// No such change waits for its confirmation.
+    #[error(transparent)]
+    NotWaiting(#[from] ConfirmError),
     /// It could not be kept: nothing is done before it is.
     #[error("nothing was changed, because it could not be kept: {text}")]
     NotKept {

@@ -19,8 +19,8 @@ const LONGEST_NAME: usize = 64;
 pub(super) enum Work {
     /// A source declares.
     Declare(Declaration),
-    /// A change that was not confirmed goes back; this is who wants to know.
-    GoBack(Declaration, Option<tokio::sync::oneshot::Sender<Result<Seq, ConfirmError>>>),
+    /// A change that was not confirmed goes back.
+    GoBack(Declaration),
     /// The agent begins: what is not kept yet, and whether a change went back that was not confirmed in time.
     Begin(Vec<Delta>, bool),
     /// Nothing.
@@ -100,62 +100,54 @@ impl Agent {
                 self.ledger.paused = self.attention.paused();
                 let _ = reply.send(());
             }
-            Order::Say(id, say, reply) => self.say(id, say, reply).await,
+            Order::Say(id, say, reply) => {
+                let _ = reply.send(self.say(id, say).await);
+            }
+            Order::Cancel(id, told) => match self.waiting(id) {
+                Ok(_) => self.go_back("it was cancelled", Some(told)),
+                Err(error) => {
+                    let _ = told.send(Progress::Ended(Err(error.into())));
+                }
+            },
             Order::Settled(reply) => self.settling.push(reply),
         }
     }
 
-    /// Confirms, extends or cancels the change that waits.
-    async fn say(
-        &mut self,
-        id: Option<Seq>,
-        say: Say,
-        reply: tokio::sync::oneshot::Sender<Result<Seq, ConfirmError>>,
-    ) {
-        let waiting = self.ledger.confirmation.as_ref().map(|pending| pending.id);
-        let waiting = match (id, waiting) {
+    /// The change that waits for its confirmation, if it is this one.
+    fn waiting(&self, id: Option<Seq>) -> Result<Seq, ConfirmError> {
+        match (id, self.ledger.confirmation.as_ref().map(|pending| pending.id)) {
             (_, None) => Err(ConfirmError::Nothing),
             (Some(asked), Some(waiting)) if asked != waiting => Err(ConfirmError::Another { asked, waiting }),
             (_, Some(waiting)) => Ok(waiting),
-        };
-        let id = match waiting {
-            Ok(id) => id,
-            Err(error) => return reply.send(Err(error)).unwrap_or_default(),
-        };
+        }
+    }
+
+    /// Confirms or extends the change that waits.
+    async fn say(&mut self, id: Option<Seq>, say: Say) -> Result<Seq, ConfirmError> {
+        let id = self.waiting(id)?;
         let pending = match say {
             Say::Confirm => None,
             Say::Extend(within) => self.ledger.confirmation.clone().map(|mut pending| {
                 pending.deadline = self.clock.now().after(within);
                 pending
             }),
-            Say::Cancel => return self.go_back("it was cancelled", Some(reply)),
         };
-        let kept = match &self.keep {
-            Some(keep) => keep.confirm(pending.as_ref()).await,
-            None => Ok(()),
-        };
-        let answer = match kept {
-            Ok(()) => {
-                self.ledger.confirmation = pending;
-                Ok(id)
-            }
-            Err(error) => Err(ConfirmError::NotKept { text: kilter_events::chain(&error) }),
-        };
-        let _ = reply.send(answer);
+        if let Some(keep) = &self.keep {
+            let kept = keep.confirm(pending.as_ref()).await;
+            kept.map_err(|error| ConfirmError::NotKept { text: kilter_events::chain(&error) })?;
+        }
+        self.ledger.confirmation = pending;
+        Ok(id)
     }
 
-    /// Lets the change that waits for its confirmation go back.
-    pub(super) fn go_back(
-        &mut self,
-        why: &str,
-        reply: Option<tokio::sync::oneshot::Sender<Result<Seq, ConfirmError>>>,
-    ) {
+    /// Lets the change that waits for its confirmation go back; somebody may be told how it goes.
+    pub(super) fn go_back(&mut self, why: &str, told: Option<Told>) {
         let Some(pending) = self.ledger.confirmation.as_ref().filter(|_| !self.goes_back) else { return };
         let declaration = pending.undo.declaration();
         let description = format!("change #{} goes back: {why}", pending.id);
         let options = Options { on_failure: OnFailure::Continue, description, ..Options::default() };
         let event = Event::new(declaration.event(&options));
-        let ordered = Ordered { options, ..Ordered::new(event, Work::GoBack(declaration, reply)) };
+        let ordered = Ordered { options, told, ..Ordered::new(event, Work::GoBack(declaration)) };
         self.goes_back = self.push_ordered(ordered).is_ok();
     }
 
@@ -200,13 +192,8 @@ impl Agent {
         };
         ordered.end(ended);
         self.hold_again(&ordered);
-        if let Work::GoBack(_, reply) = ordered.work {
+        if matches!(ordered.work, Work::GoBack(_)) {
             self.goes_back = false;
-            let went = match record.txn.as_ref().filter(|txn| stands(txn)) {
-                Some(txn) => Ok(txn.seq),
-                None => Err(ConfirmError::NotKept { text: "it could not go back".to_owned() }),
-            };
-            reply.map(|reply| reply.send(went));
         }
     }
 

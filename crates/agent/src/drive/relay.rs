@@ -57,7 +57,7 @@ impl Relay<'_> {
     pub(super) async fn intend(&mut self, scheduler: &Scheduler) -> Decision {
         let (Some(keep), true) = (self.keep, self.acts) else { return Decision::Execute };
         let begins = match self.ordered.as_ref().map(|ordered| &ordered.work) {
-            Some(Work::Declare(_) | Work::GoBack(..)) => false,
+            Some(Work::Declare(_) | Work::GoBack(_)) => false,
             Some(Work::Begin(..)) => true,
             Some(Work::Nothing) | None => return Decision::Execute,
         };
@@ -120,10 +120,8 @@ impl Relay<'_> {
         let (deltas, confirmation) = match &ordered.work {
             Work::Nothing => (Vec::new(), None),
             Work::Begin(deltas, expired) => (deltas.clone(), expired.then_some(None)),
-            Work::Declare(_) | Work::GoBack(..) if !stands => (Vec::new(), None),
-            Work::GoBack(declaration, _) => {
-                (vec![self.ledger.delta(declaration, Some(record.seq))], Some(None))
-            }
+            Work::Declare(_) | Work::GoBack(_) if !stands => (Vec::new(), None),
+            Work::GoBack(declaration) => (vec![self.ledger.delta(declaration, Some(record.seq))], Some(None)),
             Work::Declare(declaration) => {
                 let delta = self.ledger.delta(declaration, Some(record.seq));
                 let confirm = ordered.options.confirm.as_ref().map(|confirm| Pending {

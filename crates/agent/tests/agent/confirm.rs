@@ -53,7 +53,7 @@ async fn a_change_can_be_given_more_time_and_be_cancelled() {
     house.desk.extend(None, 3 * MINUTE).await.unwrap();
     tokio::time::advance(2 * MINUTE).await;
     assert_eq!(house.state("a/1").await, State::Configured);
-    house.desk.cancel(None).await.unwrap();
+    house.desk.cancel(None).await.ended().await.unwrap();
     assert_eq!(house.state("a/1").await, State::Nonexistent);
     let sources = house.desk.inquire(|view| view.sources()).await.unwrap();
     assert!(sources.is_empty(), "a source that was new with the change is gone with it: {sources:?}");

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, HashSet};
 use kilter_scheduler::render::one_line;
 use kilter_scheduler::{Key, Scheduler, State};
 
-use super::{count, paint, style_of};
+use super::{count, paint};
+use crate::wire;
 
 /// One line of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,7 +47,10 @@ pub fn table(rows: &[Row]) -> String {
     for Row { key, state, why, .. } in rows {
         let gap = " ".repeat(15_usize.saturating_sub(state.name().len()));
         let why = if why.is_empty() { String::new() } else { format!("{gap}{why}") };
-        text.push_str(&format!("{key:<width$}  {}{why}\n", paint(style_of(*state), state)));
+        text.push_str(&format!(
+            "{key:<width$}  {}{why}\n",
+            paint(kilter_api::render::style_of(wire::state(*state)), state)
+        ));
     }
     text.push_str(&summary(rows));
     text.push('\n');

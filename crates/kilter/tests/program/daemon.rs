@@ -10,6 +10,7 @@ use crate::outcomes::in_a_network;
 /// `until_true` waits for a condition with a deadline.
 const FUNCTIONS: &str = r#"
 mkdir -p /run/site /run/state
+agent=; trap 'test -z "$agent" || kill -9 $agent 2> /dev/null || true' EXIT
 printf 'state-directory = "/run/state"\n[[directory]]\nname = "site"\npath = "/run/site"\n' > /run/kilter.toml
 until_true() { timeout 60 sh -c "until $1; do :; done" || { echo "too late: $1"; cat /run/log*; exit 1; }; }
 begin() { $program agent --settings /run/kilter.toml > $1 2>&1 & agent=$!; until_true "grep -q ^ready $1"; }

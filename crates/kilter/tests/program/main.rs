@@ -4,7 +4,9 @@
 
 mod daemon;
 mod directory;
+mod golden;
 mod lab;
 mod outcomes;
 mod program;
+mod verbs;
 mod words;
