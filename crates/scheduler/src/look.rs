@@ -15,6 +15,18 @@ use crate::value::{Facts, ValueRef};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cursor(Seq);
 
+impl Cursor {
+    /// As if every transaction up to this one had been read.
+    pub fn after(seq: Seq) -> Self {
+        Self(seq)
+    }
+
+    /// The last transaction that was read.
+    pub fn seq(self) -> Seq {
+        self.0
+    }
+}
+
 /// What a status watcher gets.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Changes {

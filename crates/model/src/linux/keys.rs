@@ -49,6 +49,11 @@ pub fn up(netns: &NetnsName, link: &str) -> Key {
     Key::from(format!("linux/up/{netns}/{link}"))
 }
 
+/// Whether it is the key of a link being up.
+pub fn is_up(key: &str) -> bool {
+    key.starts_with("linux/up/")
+}
+
 /// The key of a link's binding to its bridge, bond or VRF.
 pub fn port(netns: &NetnsName, link: &str) -> Key {
     Key::from(format!("linux/port/{netns}/{link}"))

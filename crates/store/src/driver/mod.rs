@@ -1,0 +1,3 @@
+//! The drivers: one module for each kind of store.
+
+pub mod embedded;
