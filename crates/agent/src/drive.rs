@@ -7,29 +7,36 @@
 mod audience;
 mod commit;
 mod ordered;
+mod relay;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use kilter_cli::CommandError;
 use kilter_events::builtin::Shutdown;
-use kilter_events::{Event, EventLoop, Producer, Step};
+use kilter_events::{Event, EventLoop, Producer, PushError, Step};
 use kilter_linux::drift::Healing;
 use kilter_linux::{KernelError, drift};
 use kilter_model::document::Declared;
 use kilter_scheduler::{OnFailure, Timestamp};
 use kilter_southbound::{Cancel, Clock as _, Driver};
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::assemble::Assembly;
 use crate::clock::SteadyClock;
-use crate::desk::{self, Desk, Ledger, Options, Question, Reception, View};
+use crate::desk::{self, Declaration, Desk, Ledger, Options, Question, Reception, View};
 use crate::drift::{Attention, Heeded};
-use crate::feed::directory::{self, Directory};
+use crate::feed::directory::Directory;
+use crate::keep::{Keep, Kept};
+use crate::start::{self, Beginning};
 
-use self::ordered::Ordered;
+use self::ordered::{Ordered, Work};
+use self::relay::Settled;
 
 pub use audience::{Audience, Pursuit};
+
+/// When the agent tries again what did not work.
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// How many questions are answered between two steps: whoever asks without end does not stop the loop.
 const QUESTIONS: usize = 64;
@@ -64,7 +71,11 @@ pub struct Agent {
     driver: Driver,
     clock: SteadyClock,
     attention: Attention,
-    directory: Option<Directory>,
+    /// What directories say that have changed.
+    stirred: mpsc::Receiver<Stirred>,
+    stirring: mpsc::Sender<Stirred>,
+    /// Declarations of directories for which there was no room.
+    held: Vec<Declaration>,
     pushed: Arc<Notify>,
     cancel: Cancel,
     desk: Desk,
@@ -76,7 +87,15 @@ pub struct Agent {
     current: Option<usize>,
     /// Who waits until nothing is left to do.
     settling: Vec<oneshot::Sender<()>>,
+    keep: Option<Keep>,
+    /// What was carried out and could not be kept.
+    owed: Vec<Settled>,
+    /// Whether the change that waits for its confirmation is on its way back.
+    goes_back: bool,
 }
+
+/// A directory that has changed, and what it declares from now on.
+type Stirred = (String, Result<Vec<Declared>, CommandError>);
 
 impl Agent {
     /// Begins to watch the kernel: what happens from here on is noticed.
@@ -93,12 +112,15 @@ impl Agent {
         let wake = Arc::clone(&pushed);
         events.producer().on_push(move || wake.notify_one());
         let (desk, reception) = desk::open();
+        let (stirring, stirred) = mpsc::channel(1);
         Self {
             events,
             driver,
             clock,
             attention,
-            directory: None,
+            stirred,
+            stirring,
+            held: Vec::new(),
             pushed,
             cancel: Cancel::new(),
             desk,
@@ -107,7 +129,40 @@ impl Agent {
             ordered: Vec::new(),
             current: None,
             settling: Vec::new(),
+            keep: None,
+            owed: Vec::new(),
+            goes_back: false,
         }
+    }
+
+    /// Keeps what must outlive the process in a state directory.
+    #[must_use]
+    pub fn keeping(self, keep: Keep) -> Self {
+        Self { keep: Some(keep), ..self }
+    }
+
+    /// Begins: what was kept and what the directories say is declared, before anything else.
+    ///
+    /// The directories come in their order, each with what it declares, or `None` if that cannot be read: then it
+    /// declares what it declared before.
+    pub fn begin(
+        &mut self,
+        kept: Kept,
+        directories: Vec<(String, Option<Vec<Declared>>)>,
+    ) -> Result<(), PushError> {
+        let names: Vec<String> = directories.iter().map(|(name, _)| name.clone()).collect();
+        let said = directories.into_iter().filter_map(|(name, declared)| Some(everything(name, declared?)));
+        let said: Vec<Declaration> = said.collect();
+        self.events.scheduler_mut().continue_after(kept.last_txn);
+        if let Some(seq) = kept.last_event {
+            self.events.continue_after(seq);
+        }
+        let Beginning { resync, ledger, deltas, expired } =
+            start::begin(kept, &said, &names, self.clock.now());
+        let placed = names.iter().map(String::as_str).chain(ledger.placed());
+        self.events.place_sources(placed);
+        self.ledger = ledger;
+        self.push_ordered(Ordered::new(Event::new(resync), Work::Begin(deltas, expired)))
     }
 
     /// Where northbounds talk to the agent.
@@ -115,11 +170,19 @@ impl Agent {
         self.desk.clone()
     }
 
-    /// Declares the directory anew whenever it changes.
-    #[must_use]
-    pub fn following(mut self, directory: Directory) -> Self {
-        self.ledger.directories.push(directory::SOURCE.to_owned());
-        Self { directory: Some(directory), ..self }
+    /// Declares a directory anew whenever it changes, as long as the agent runs.
+    ///
+    /// **Assumes** a tokio runtime.
+    pub fn follow(&mut self, mut directory: Directory) {
+        let stirring = self.stirring.clone();
+        tokio::spawn(async move {
+            loop {
+                let declared = directory.changed().await;
+                if stirring.send((directory.name().to_owned(), declared)).await.is_err() {
+                    return;
+                }
+            }
+        });
     }
 
     /// Where events are pushed.
@@ -160,7 +223,13 @@ impl Agent {
                     audience.fatal(&fatal);
                     self.stop().stop("the agent must end");
                 }
-                Step::Stopped => return self.events,
+                Step::Stopped => {
+                    if let Some(keep) = &self.keep {
+                        // What cannot be written any more is missing in the history, and nowhere else.
+                        let _ = keep.flush().await;
+                    }
+                    return self.events;
+                }
             }
         }
     }
@@ -187,22 +256,51 @@ impl Agent {
         question(&View { scheduler, events: self.events.glance(), ledger: &self.ledger });
     }
 
-    fn declare(&mut self, declared: Result<Vec<Declared>, CommandError>, audience: &mut dyn Audience) {
+    fn declare(&mut self, (name, declared): Stirred, audience: &mut dyn Audience) {
         audience.declared(declared.as_deref());
-        let Ok(declared) = declared else { return };
-        let options = Options { on_failure: OnFailure::Continue, ..Options::default() };
-        let pushed = self.push_ordered(Ordered::declaration(directory::anew(declared), options, None));
-        if let (Err(error), Some(directory)) = (pushed, &mut self.directory) {
-            directory.read_again();
-            let attempt = "failed to declare the directory, it will be tried again".to_owned();
-            let error = CommandError::Broken { attempt, source: Some(Box::new(error)) };
-            audience.declared(Err(&error));
+        if let Ok(declared) = declared {
+            self.held.retain(|held| held.source != name);
+            self.held.push(everything(name, declared));
         }
+        self.push_held();
+    }
+
+    /// Pushes what directories declare; what there is no room for waits.
+    fn push_held(&mut self) {
+        if self.ledger.confirmation.is_some() {
+            return;
+        }
+        for declaration in std::mem::take(&mut self.held) {
+            let options = Options { on_failure: OnFailure::Continue, ..Options::default() };
+            let again = declaration.clone();
+            if self.push_ordered(Ordered::declaration(declaration, options, None)).is_err() {
+                self.held.push(again);
+            }
+        }
+    }
+
+    /// What the agent itself has to see to later: a confirmation that does not come, what could not be kept, what there
+    /// was no room for.
+    fn own_deadline(&self, now: Timestamp) -> Option<Timestamp> {
+        let waiting = self.ledger.confirmation.as_ref().filter(|_| !self.goes_back);
+        let waiting = waiting.map(|pending| pending.deadline);
+        let again = (!self.owed.is_empty() || !self.held.is_empty()).then(|| now.after(AGAIN));
+        waiting.into_iter().chain(again).min()
+    }
+
+    /// Sees to what is due by now.
+    async fn see_to(&mut self, now: Timestamp) {
+        if self.ledger.confirmation.as_ref().is_some_and(|pending| pending.deadline <= now) {
+            self.go_back("it was not confirmed in time", None);
+        }
+        self.keep_owed().await;
+        self.push_held();
     }
 
     async fn wait(&mut self, deadline: Option<Timestamp>, audience: &mut dyn Audience) {
         let now = self.clock.now();
-        if self.attention.push_due(now) {
+        self.see_to(now).await;
+        if self.attention.push_due(now) || self.goes_back {
             return;
         }
         let later = self.attention.deadline();
@@ -215,13 +313,16 @@ impl Agent {
             self.settling.drain(..).for_each(|reply| reply.send(()).unwrap_or_default());
         }
         let takes_orders = self.takes_orders();
-        let patience = deadline.into_iter().chain(later).min().map_or(IDLE, |at| at.since(now));
+        let follows = self.ledger.confirmation.is_none();
+        let own = self.own_deadline(now);
+        let patience = deadline.into_iter().chain(later).chain(own).min().map_or(IDLE, |at| at.since(now));
         tokio::select! {
             () = self.pushed.notified() => {}
             Some(question) = self.reception.questions.recv() => self.answer(question),
             Some(order) = self.reception.orders.recv(), if takes_orders => self.take_up(order).await,
             () = tokio::time::sleep(patience) => {}
-            declared = changed(&mut self.directory) => self.declare(declared, audience),
+            // A change that waits for its confirmation goes back to what was declared before it, and to nothing else.
+            Some(stirred) = self.stirred.recv(), if follows => self.declare(stirred, audience),
             noticed = self.attention.noticed() => {
                 let heeded = self.attention.heed(noticed, self.events.scheduler(), self.clock.now());
                 self.ledger.contested = self.attention.contested();
@@ -233,10 +334,7 @@ impl Agent {
     }
 }
 
-/// The next change of the directory, if one is followed.
-async fn changed(directory: &mut Option<Directory>) -> Result<Vec<Declared>, CommandError> {
-    match directory {
-        Some(directory) => directory.changed().await,
-        None => std::future::pending().await,
-    }
+/// Everything that a directory declares.
+fn everything(name: String, declared: Vec<Declared>) -> Declaration {
+    Declaration::everything(name, declared.into_iter().map(Into::into).collect())
 }

@@ -9,13 +9,17 @@
 pub mod alone;
 pub mod assemble;
 mod clock;
+pub mod confirm;
 pub mod desk;
 pub mod drift;
 pub mod drive;
 pub mod feed;
+pub mod keep;
+mod ledger;
 pub mod northbound;
 mod show;
 mod signals;
+mod start;
 pub mod up;
 
 pub use clock::SteadyClock;

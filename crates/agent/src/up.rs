@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 use kilter_api::client::SOCKET;
 use kilter_cli::arguments::Up;
 use kilter_cli::{CommandError, Exit, Output, chain, read};
-use kilter_events::Event;
 use kilter_linux::sandbox::{self, Sandbox};
 use kilter_linux::{Settings as LinuxSettings, drift};
 use kilter_model::document::Declared;
@@ -19,6 +18,7 @@ use crate::alone::Alone;
 use crate::assemble::{Settings, assemble};
 use crate::drive::Agent;
 use crate::feed::directory::{self, Directory};
+use crate::keep::Kept;
 use crate::northbound::serve;
 use crate::northbound::socket::{Socket, SocketError};
 use crate::show::Show;
@@ -28,7 +28,7 @@ use crate::signals;
 ///
 /// **Assumes** that the process has one thread if a sandbox is asked for.
 pub fn up(arguments: &Up, socket: Option<&Path>, output: Output) -> Result<Exit, CommandError> {
-    let directory = Directory::new(&arguments.directory);
+    let directory = Directory::new(directory::SOURCE, &arguments.directory);
     let declared = read::documents(&[&arguments.directory])?; // 1
     let socket = open(arguments, socket); // 2
     let sandbox = enter(arguments)?;
@@ -36,7 +36,7 @@ pub fn up(arguments: &Up, socket: Option<&Path>, output: Output) -> Result<Exit,
         attempt: "this network is taken".to_owned(),
         source: Some(Box::new(error)),
     })?; // 3
-    let mut show = Show::new(output, &declared, arguments.once, arguments.prune);
+    let mut show = Show::new(output, &declared, arguments.once);
     if let Some(sandbox) = &sandbox {
         show.print(&welcome(sandbox));
     }
@@ -56,7 +56,7 @@ pub fn up(arguments: &Up, socket: Option<&Path>, output: Output) -> Result<Exit,
         .build()
         .map_err(|error| broken("failed to start", error))?;
     let followed = (!arguments.once).then_some(directory);
-    runtime.block_on(run(&declared, followed, show, sandbox.is_some(), socket.as_ref()))
+    runtime.block_on(run(&declared, followed, show, sandbox.is_some(), arguments.prune, socket.as_ref()))
 }
 
 /// Opens the socket: the one that was named, that of the machine's agent, or for a sandbox one of its own. A run that
@@ -103,20 +103,21 @@ async fn run(
     followed: Option<Directory>,
     mut show: Show,
     in_sandbox: bool,
+    prune: bool,
     socket: Option<&Socket>,
 ) -> Result<Exit, CommandError> {
-    let settings = Settings { linux: LinuxSettings::default(), ..Settings::default() };
+    let mut settings = Settings { linux: LinuxSettings::default(), ..Settings::default() };
+    settings.events.prune = prune;
     let assembly = assemble(settings).map_err(|error| broken("failed to start the agent", error))?; // 4
     let mut agent = Agent::new(assembly, drift::Settings::default())
         .await
         .map_err(|error| broken("failed to start the agent", error))?; // 5
     if let Some(followed) = followed {
-        agent = agent.following(followed);
+        agent.follow(followed);
     }
     signals::heed(agent.stop()).map_err(|error| broken("failed to listen for signals", error))?;
     agent
-        .producer()
-        .push(Event::new(directory::startup(declared)))
+        .begin(Kept::default(), vec![(directory::SOURCE.to_owned(), Some(declared.to_vec()))])
         .map_err(|error| broken("failed to declare the directory", error))?; // 6
     if let Some(socket) = socket {
         let serving = serve(socket, agent.desk());

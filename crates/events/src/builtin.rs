@@ -1,6 +1,6 @@
 //! The loop's own events.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use kilter_scheduler::{Key, Observation, Origin, ValueRef};
@@ -43,6 +43,9 @@ pub struct DatabaseResync {
     pub inputs: Inputs,
     /// What these external sources declare; sources that are not named keep what they declared before.
     pub external: BTreeMap<String, ExternalItems>,
+    /// Items that an earlier agent may have made and that nobody declared in the end: they are removed. Other items of
+    /// ours that nobody declares are left alone, unless the settings prune.
+    pub leftovers: Arc<BTreeSet<Key>>,
 }
 
 impl EventKind for DatabaseResync {
@@ -70,7 +73,8 @@ impl EventKind for DatabaseResync {
     }
 
     fn encode(&self) -> Json {
-        json!({"local": self.local, "inputs": self.inputs, "external": self.external})
+        let leftovers = &self.leftovers;
+        json!({"local": self.local, "inputs": self.inputs, "external": self.external, "leftovers": leftovers})
     }
 
     fn decode(body: Json, values: &dyn ReadValue) -> Result<Self, String> {
@@ -79,12 +83,14 @@ impl EventKind for DatabaseResync {
             local: bool,
             inputs: Inputs,
             external: BTreeMap<String, BTreeMap<Key, Json>>,
+            #[serde(default)]
+            leftovers: Arc<BTreeSet<Key>>,
         }
         let plain: Plain = from_json(body)?;
         let external =
             plain.external.into_iter().map(|(source, items)| Ok((source, read_items(&items, values)?)));
         let external = external.collect::<Result<_, String>>()?;
-        Ok(Self { local: plain.local, inputs: plain.inputs, external })
+        Ok(Self { local: plain.local, inputs: plain.inputs, external, leftovers: plain.leftovers })
     }
 }
 

@@ -104,6 +104,8 @@ impl EventKind for DeclaredChange {
 pub struct AskedResync {
     /// What is recomputed and re-read.
     pub scope: Scope,
+    /// Whether items of ours that nobody declares are removed, by a full or upstream resync.
+    pub prune: bool,
     /// Who asks, and why; for people.
     pub description: String,
 }

@@ -152,6 +152,20 @@ impl EventLoop {
         &self.core.inputs
     }
 
+    /// Goes on counting events after this one, which an earlier loop has looked at.
+    ///
+    /// **Assumes** that nothing has happened yet.
+    pub fn continue_after(&mut self, seq: u64) {
+        self.core.next_seq = seq + 1;
+    }
+
+    /// Gives sources that have no fixed place their places, in this order, after those that have one.
+    ///
+    /// **Assumes** that nothing has happened yet.
+    pub fn place_sources<'a>(&mut self, names: impl IntoIterator<Item = &'a str>) {
+        names.into_iter().for_each(|name| self.core.external.place(name));
+    }
+
     /// Begins to write down everything that is needed to replay the run.
     ///
     /// **Assumes** that nothing has happened yet.

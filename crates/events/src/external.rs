@@ -74,6 +74,11 @@ impl External {
         &mut self.0[at]
     }
 
+    /// A source takes its place.
+    pub(crate) fn place(&mut self, name: &str) {
+        self.source(name);
+    }
+
     /// A source says everything it declares.
     pub(crate) fn replace(&mut self, name: &str, items: &ExternalItems) {
         self.source(name).items.clone_from(items);

@@ -12,7 +12,7 @@ use crate::operation::{Act, Expected, OpId, Operation, Retrieved};
 use crate::record::Action;
 use crate::registry::KindId;
 use crate::state::{Origin, State};
-use crate::txn::Change;
+use crate::txn::{Change, Undeclared};
 use crate::walk::put::restage_needs;
 use crate::walk::readback::is_equivalent;
 use crate::walk::{Core, Walk};
@@ -355,15 +355,25 @@ impl Walk {
         }
     }
 
-    /// Removes every declaration and every leftover of ours that the resync did not name.
-    pub(crate) fn stage_rest_as_removed(&mut self, core: &mut Core, sweep: u32, rank: u32) {
+    /// Removes every declaration that the resync did not name, and the leftovers of ours that it does not spare.
+    pub(crate) fn stage_rest_as_removed(
+        &mut self,
+        core: &mut Core,
+        sweep: u32,
+        rank: u32,
+        undeclared: &Undeclared,
+    ) {
         let mut rest: Vec<Id> = core
             .graph
             .ids()
             .filter(|id| {
                 let node = &core.graph[*id];
                 let orphan = node.base == NO || core.graph[node.base].declared.is_none();
-                let leftover = node.exists() && !node.has(Flags::OBSERVED) && orphan;
+                let base = (node.base != NO).then(|| &core.graph[node.base].key);
+                let leftover = node.exists()
+                    && !node.has(Flags::OBSERVED)
+                    && orphan
+                    && undeclared.removes(&node.key, base);
                 node.seen != sweep
                     && !node.has(Flags::DERIVED)
                     && (node.declared.is_some() || node.refused().is_some() || leftover)

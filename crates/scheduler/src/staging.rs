@@ -6,7 +6,7 @@ use crate::key::Key;
 use crate::record::{Argument, Outcome, TxnType};
 use crate::registry::KindId;
 use crate::state::{Seq, State};
-use crate::txn::{Change, Request, Resync, RetryOrder};
+use crate::txn::{Change, Request, Resync, RetryOrder, Undeclared};
 use crate::walk::put::restage_needs;
 use crate::walk::{Core, How, Walk};
 
@@ -60,7 +60,7 @@ pub(crate) fn stage_changes(walk: &mut Walk, core: &mut Core, changes: &[Change]
     }
 }
 
-pub(crate) fn stage_resync(walk: &mut Walk, core: &mut Core, resync: Resync) {
+pub(crate) fn stage_resync(walk: &mut Walk, core: &mut Core, resync: Resync, undeclared: &Undeclared) {
     match resync {
         Resync::Full(changes) | Resync::Upstream(changes) => {
             let changes: Vec<Change> = in_order(changes);
@@ -73,7 +73,7 @@ pub(crate) fn stage_resync(walk: &mut Walk, core: &mut Core, resync: Resync) {
                 }
             }
             let rank = u32::try_from(changes.len()).unwrap_or(NO - 1);
-            walk.stage_rest_as_removed(core, sweep, rank);
+            walk.stage_rest_as_removed(core, sweep, rank, undeclared);
             walk.stage_unsettled(core);
             walk.arguments = arguments(changes);
         }

@@ -15,13 +15,17 @@ mod watching;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kilter_events::Scope;
+use kilter_events::AskedResync;
 use kilter_scheduler::{Cursor, Observation, Seq};
 use tokio::sync::{mpsc, oneshot, watch};
 
+use crate::confirm::{ConfirmError, Pending, Say};
+
 pub use declaration::{Confirm, Declaration, Expected, Options, Put};
 pub use progress::{Applied, ApplyError, Operated, Planned, Progress, Radius};
-pub use view::{Declarer, Ledger, Mark, SourceLine, View};
+pub use view::{Declarer, SourceLine, View};
+
+pub use crate::ledger::{Ledger, Mark};
 pub use watching::StatusWatch;
 
 pub(crate) use order::{Order, Question, Reception, Told};
@@ -102,8 +106,8 @@ impl Desk {
     }
 
     /// Recomputes and re-reads, and tells how it goes.
-    pub async fn resync(&self, scope: Scope, description: impl Into<String>) -> Changing {
-        self.order(|told| Order::Resync(scope, description.into(), told)).await
+    pub async fn resync(&self, asked: AskedResync) -> Changing {
+        self.order(|told| Order::Resync(asked, told)).await
     }
 
     /// Tells the agent what was seen of items.
@@ -119,6 +123,30 @@ impl Desk {
     /// Heals items again that were left alone under this prefix, beginning with what drifted meanwhile.
     pub async fn resume(&self, prefix: impl Into<String>) -> Result<(), Gone> {
         self.ask(|reply| Order::Resume(prefix.into(), reply)).await
+    }
+
+    /// Confirms the change that waits, so that it stays; without a name, whichever it is.
+    pub async fn confirm(&self, id: Option<Seq>) -> Result<Seq, ConfirmError> {
+        self.say(id, Say::Confirm).await
+    }
+
+    /// Lets the change wait this long from now on.
+    pub async fn extend(&self, id: Option<Seq>, within: Duration) -> Result<Seq, ConfirmError> {
+        self.say(id, Say::Extend(within)).await
+    }
+
+    /// Lets the change go back now; answers when it has.
+    pub async fn cancel(&self, id: Option<Seq>) -> Result<Seq, ConfirmError> {
+        self.say(id, Say::Cancel).await
+    }
+
+    /// The change that waits for its confirmation.
+    pub async fn confirmation(&self) -> Result<Option<Pending>, Gone> {
+        self.inquire(|view| view.ledger.confirmation.clone()).await
+    }
+
+    async fn say(&self, id: Option<Seq>, say: Say) -> Result<Seq, ConfirmError> {
+        self.ask(|reply| Order::Say(id, say, reply)).await.map_err(|Gone| ConfirmError::Gone)?
     }
 
     /// Waits until nothing is left to do and nothing is planned for later.

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use kilter_events::Scope;
+use kilter_events::AskedResync;
 use kilter_scheduler::{Observation, Seq};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::declaration::{Declaration, Options};
 use super::progress::{ApplyError, Planned, Progress};
 use super::view::View;
+use crate::confirm::{ConfirmError, Say};
 
 /// Something that is asked about the agent; answered at any time, also while a transaction is performed.
 pub(crate) type Question = Box<dyn FnOnce(&View<'_>) + Send>;
@@ -23,13 +24,15 @@ pub(crate) enum Order {
     /// Apply a declaration.
     Apply(Box<Declaration>, Box<Options>, Told),
     /// Recompute and re-read.
-    Resync(Scope, String, Told),
+    Resync(AskedResync, Told),
     /// Take in what was seen.
     Notify(Vec<Observation>, oneshot::Sender<Result<(), ApplyError>>),
     /// Leave items alone.
     Pause(String, oneshot::Sender<()>),
     /// Heal them again.
     Resume(String, oneshot::Sender<()>),
+    /// Confirm, extend or cancel the change that waits; without a name, whichever it is.
+    Say(Option<Seq>, Say, oneshot::Sender<Result<Seq, ConfirmError>>),
     /// Say when nothing is left to do.
     Settled(oneshot::Sender<()>),
 }

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kilter_events::Conflict;
-use kilter_scheduler::{Action, Key, Plan, PlanHash, Record, State};
+use kilter_scheduler::{Action, Key, Plan, PlanHash, Record, Seq, State};
 use kilter_southbound::Finished;
 
 use super::declaration::Expected;
+use crate::confirm::Pending;
 
 /// What would be done.
 #[derive(Clone, Debug)]
@@ -126,9 +127,11 @@ pub struct Applied {
     pub record: Option<Arc<Record>>,
     /// Where sources contradict each other about what is declared.
     pub conflicts: Vec<Conflict>,
+    /// The confirmation that it waits for.
+    pub confirmation: Option<Pending>,
 }
 
-/// Why nothing was done.
+/// Why a change failed beside its outcome.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ApplyError {
     /// Something else would happen than what was shown.
@@ -148,6 +151,26 @@ pub enum ApplyError {
     BadName {
         /// The name.
         name: String,
+    },
+    /// Another change waits for its confirmation.
+    #[error("change #{id} waits for its confirmation, hint: `kilter confirm {id}`, or cancel it")]
+    Unconfirmed {
+        /// The change that waits.
+        id: Seq,
+    },
+    /// It could not be kept: nothing is done before it is.
+    #[error("nothing was changed, because it could not be kept: {text}")]
+    NotKept {
+        /// Why, with its causes.
+        text: String,
+    },
+    /// It was carried out, and could not be kept: after a restart the agent goes back, unless it is kept meanwhile.
+    #[error("it was carried out and could not be kept, hint: the agent tries again: {text}")]
+    Unkept {
+        /// The transaction.
+        seq: Seq,
+        /// Why, with its causes.
+        text: String,
     },
     /// The agent has too much to do.
     #[error("the agent has too much to do, hint: try again")]

@@ -1,13 +1,12 @@
 //! What can be seen of the running agent.
 
-use std::collections::BTreeMap;
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use kilter_events::{Extent, Glance};
-use kilter_model::document::Place;
-use kilter_scheduler::{Key, Scheduler, Seq};
+use kilter_events::Glance;
+use kilter_scheduler::{Key, Scheduler};
 
-use super::declaration::Declaration;
+use crate::ledger::{Ledger, Mark};
 
 /// What can be seen of the running agent, between two steps or in the middle of a transaction.
 #[derive(Clone, Copy)]
@@ -18,15 +17,6 @@ pub struct View<'a> {
     pub events: Glance<'a>,
     /// Where items are declared, and what is left alone.
     pub ledger: &'a Ledger,
-}
-
-/// Where and when a source declared an item.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mark {
-    /// Where, if it comes out of a document.
-    pub place: Option<Place>,
-    /// The transaction that declared it as it is; `None` for one before the agent started that is not known.
-    pub txn: Option<Seq>,
 }
 
 /// A source, as it is listed.
@@ -43,7 +33,7 @@ pub struct SourceLine {
 }
 
 /// A declaration of an item, as `explain` shows it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Declarer {
     /// The source.
     pub source: Arc<str>,
@@ -53,53 +43,16 @@ pub struct Declarer {
     pub mark: Option<Mark>,
 }
 
-/// What the agent knows besides the loop.
-#[derive(Debug, Default)]
-pub struct Ledger {
-    /// By source, then by key.
-    marks: BTreeMap<String, BTreeMap<Key, Mark>>,
-    /// The sources that are directories.
-    pub(crate) directories: Vec<String>,
-    /// Prefixes of keys whose healing is paused.
-    pub paused: Vec<String>,
-    /// Items that another writer fights over, which are left alone.
-    pub contested: Vec<Key>,
-}
-
-impl Ledger {
-    /// Where and when a source declared an item.
-    pub fn mark(&self, source: &str, key: &str) -> Option<&Mark> {
-        self.marks.get(source)?.get(key)
-    }
-
-    /// A declaration stands.
-    pub(crate) fn note(&mut self, declaration: &Declaration, txn: Option<Seq>) {
-        let marks = self.marks.entry(declaration.source.clone()).or_default();
-        if declaration.extent != Extent::Patch {
-            marks.clear();
-        }
-        declaration.removes.iter().for_each(|key| {
-            marks.remove(key);
-        });
-        for put in &declaration.puts {
-            marks.insert(put.key.clone(), Mark { place: put.place.clone(), txn });
-        }
-        if marks.is_empty() {
-            self.marks.remove(&declaration.source);
-        }
-    }
-}
-
 impl View<'_> {
     /// Every source in its place.
     pub fn sources(&self) -> Vec<SourceLine> {
-        let mut seen: std::collections::HashSet<&Key> = std::collections::HashSet::new();
+        let mut seen: HashSet<&Key> = HashSet::new();
         let lines = self.events.sources().map(|(name, items)| {
             let unheard = items.keys().filter(|key| !seen.insert(key)).cloned().collect();
             let is_directory = self.ledger.directories.iter().any(|directory| **directory == **name);
             SourceLine { name: Arc::clone(name), items: items.len(), is_directory, unheard }
         });
-        lines.collect()
+        lines.filter(|line| line.items > 0 || line.is_directory).collect()
     }
 
     /// Who declares an item, the one that is heard first.

@@ -1,32 +1,52 @@
-//! What was ordered at the desk: it becomes an event, and its end is told.
+//! What was ordered: it becomes an event, and its end is told.
+
+use std::sync::Arc;
 
 use kilter_events::builtin::Observed;
-use kilter_events::{AskedResync, Event, EventRecord, PushError};
-use kilter_scheduler::{Key, Outcome};
+use kilter_events::{Event, EventRecord, PushError};
+use kilter_scheduler::{Key, OnFailure, Outcome, Record, Seq};
+use kilter_southbound::Clock as _;
 
 use super::Agent;
+use crate::confirm::{ConfirmError, Say};
 use crate::desk::{Applied, ApplyError, Declaration, Options, Order, Planned, Progress, Told};
+use crate::ledger::Delta;
 
 /// How long the name of a source may be.
 const LONGEST_NAME: usize = 64;
 
+/// What an event changes in the ledger.
+pub(super) enum Work {
+    /// A source declares.
+    Declare(Declaration),
+    /// A change that was not confirmed goes back; this is who wants to know.
+    GoBack(Declaration, Option<tokio::sync::oneshot::Sender<Result<Seq, ConfirmError>>>),
+    /// The agent begins: what is not kept yet, and whether a change went back that was not confirmed in time.
+    Begin(Vec<Delta>, bool),
+    /// Nothing.
+    Nothing,
+}
+
 /// An event that was ordered and has not ended.
 pub(crate) struct Ordered {
     pub(super) event: Event,
-    /// What is declared, if anything.
-    pub(super) declaration: Option<Declaration>,
+    pub(super) work: Work,
     pub(super) options: Options,
     /// Who is told how it goes.
     pub(super) told: Option<Told>,
-    /// Why it was refused.
+    /// Why it was refused, or could not be kept.
     pub(super) refusal: Option<ApplyError>,
 }
 
 impl Ordered {
+    pub(super) fn new(event: Event, work: Work) -> Self {
+        Self { event, work, options: Options::default(), told: None, refusal: None }
+    }
+
     /// A declaration; somebody may be told how it goes.
     pub(super) fn declaration(declaration: Declaration, options: Options, told: Option<Told>) -> Self {
         let event = Event::new(declaration.event(&options));
-        Self { event, declaration: Some(declaration), options, told, refusal: None }
+        Self { options, told, ..Self::new(event, Work::Declare(declaration)) }
     }
 
     fn end(&self, ended: Result<Applied, ApplyError>) {
@@ -35,6 +55,11 @@ impl Ordered {
             let _ = told.send(Progress::Ended(ended));
         }
     }
+}
+
+/// Whether a transaction left what it declared.
+pub(super) fn stands(record: &Record) -> bool {
+    !matches!(record.outcome, Outcome::Reverted(_) | Outcome::RevertFailed { .. })
 }
 
 impl Agent {
@@ -46,25 +71,18 @@ impl Agent {
                 let _ = reply.send(self.plan(&declaration).await);
             }
             Order::Apply(declaration, options, told) => {
+                let refusal = self.check_apply(&declaration).err();
                 let ordered = Ordered::declaration(*declaration, *options, Some(told));
-                let declared = ordered.declaration.as_ref();
-                match declared.map_or(Ok(()), |declaration| self.check_source(&declaration.source)) {
-                    Ok(()) => {
+                match refusal {
+                    None => {
                         let _ = self.push_ordered(ordered);
                     }
-                    Err(error) => ordered.end(Err(error)),
+                    Some(error) => ordered.end(Err(error)),
                 }
             }
-            Order::Resync(scope, description, told) => {
-                let event = Event::new(AskedResync { scope, description });
-                let options = Options::default();
-                let _ = self.push_ordered(Ordered {
-                    event,
-                    declaration: None,
-                    options,
-                    told: Some(told),
-                    refusal: None,
-                });
+            Order::Resync(asked, told) => {
+                let ordered = Ordered::new(Event::new(asked), Work::Nothing);
+                let _ = self.push_ordered(Ordered { told: Some(told), ..ordered });
             }
             Order::Notify(seen, reply) => {
                 let pushed = self.producer().push(Event::new(Observed(seen)));
@@ -82,8 +100,63 @@ impl Agent {
                 self.ledger.paused = self.attention.paused();
                 let _ = reply.send(());
             }
+            Order::Say(id, say, reply) => self.say(id, say, reply).await,
             Order::Settled(reply) => self.settling.push(reply),
         }
+    }
+
+    /// Confirms, extends or cancels the change that waits.
+    async fn say(
+        &mut self,
+        id: Option<Seq>,
+        say: Say,
+        reply: tokio::sync::oneshot::Sender<Result<Seq, ConfirmError>>,
+    ) {
+        let waiting = self.ledger.confirmation.as_ref().map(|pending| pending.id);
+        let waiting = match (id, waiting) {
+            (_, None) => Err(ConfirmError::Nothing),
+            (Some(asked), Some(waiting)) if asked != waiting => Err(ConfirmError::Another { asked, waiting }),
+            (_, Some(waiting)) => Ok(waiting),
+        };
+        let id = match waiting {
+            Ok(id) => id,
+            Err(error) => return reply.send(Err(error)).unwrap_or_default(),
+        };
+        let pending = match say {
+            Say::Confirm => None,
+            Say::Extend(within) => self.ledger.confirmation.clone().map(|mut pending| {
+                pending.deadline = self.clock.now().after(within);
+                pending
+            }),
+            Say::Cancel => return self.go_back("it was cancelled", Some(reply)),
+        };
+        let kept = match &self.keep {
+            Some(keep) => keep.confirm(pending.as_ref()).await,
+            None => Ok(()),
+        };
+        let answer = match kept {
+            Ok(()) => {
+                self.ledger.confirmation = pending;
+                Ok(id)
+            }
+            Err(error) => Err(ConfirmError::NotKept { text: kilter_events::chain(&error) }),
+        };
+        let _ = reply.send(answer);
+    }
+
+    /// Lets the change that waits for its confirmation go back.
+    pub(super) fn go_back(
+        &mut self,
+        why: &str,
+        reply: Option<tokio::sync::oneshot::Sender<Result<Seq, ConfirmError>>>,
+    ) {
+        let Some(pending) = self.ledger.confirmation.as_ref().filter(|_| !self.goes_back) else { return };
+        let declaration = pending.undo.declaration();
+        let description = format!("change #{} goes back: {why}", pending.id);
+        let options = Options { on_failure: OnFailure::Continue, description, ..Options::default() };
+        let event = Event::new(declaration.event(&options));
+        let ordered = Ordered { options, ..Ordered::new(event, Work::GoBack(declaration, reply)) };
+        self.goes_back = self.push_ordered(ordered).is_ok();
     }
 
     /// Pushes the event of an order; one for which there is no room is told so.
@@ -107,30 +180,36 @@ impl Agent {
             event.and_then(|event| self.ordered.iter().position(|ordered| ordered.event.is_same(event)));
     }
 
-    /// An event has ended: what it declared is noted, and whoever ordered it is told.
+    /// An event has ended: whoever ordered it is told.
     pub(super) fn note_closed(&mut self, record: &EventRecord) {
+        if let Some(keep) = &self.keep {
+            keep.note_event(record);
+        }
         let Some(at) = self.current.take() else { return };
         let ordered = self.ordered.remove(at);
-        let stands = match &record.txn {
-            Some(txn) => !matches!(txn.outcome, Outcome::Reverted(_) | Outcome::RevertFailed { .. }),
-            None => record.failures.is_empty(),
-        };
-        if let Some(declaration) = ordered.declaration.as_ref().filter(|_| stands) {
-            self.attention.forgive(declaration.puts.iter().map(|put| &put.key));
-            self.ledger.note(declaration, record.txn.as_ref().map(|txn| txn.seq));
-        }
+        let waits = |txn: &Arc<Record>| self.ledger.confirmation.clone().filter(|it| it.id == txn.seq);
         let ended = match (&ordered.refusal, &record.txn, record.cause()) {
             (Some(refusal), _, _) => Err(refusal.clone()),
             (None, None, Some(cause)) => Err(ApplyError::Refused { text: cause.to_string() }),
-            (None, txn, _) => {
-                let conflicts = record.conflicts.clone();
-                Ok(Applied { event: record.seq, record: txn.clone(), conflicts })
-            }
+            (None, txn, _) => Ok(Applied {
+                event: record.seq,
+                record: txn.clone(),
+                conflicts: record.conflicts.clone(),
+                confirmation: txn.as_ref().and_then(waits),
+            }),
         };
         ordered.end(ended);
+        if let Work::GoBack(_, reply) = ordered.work {
+            self.goes_back = false;
+            let went = match record.txn.as_ref().filter(|txn| stands(txn)) {
+                Some(txn) => Ok(txn.seq),
+                None => Err(ConfirmError::NotKept { text: "it could not go back".to_owned() }),
+            };
+            reply.map(|reply| reply.send(went));
+        }
     }
 
-    async fn plan(&mut self, declaration: &Declaration) -> Result<std::sync::Arc<Planned>, ApplyError> {
+    async fn plan(&mut self, declaration: &Declaration) -> Result<Arc<Planned>, ApplyError> {
         self.check_source(&declaration.source)?;
         let preview = self.events.preview(&declaration.event(&Options::default()));
         let scheduler = self.events.scheduler_mut();
@@ -138,6 +217,14 @@ impl Agent {
         // What is only looked at is no part of a recording.
         scheduler.take_journal();
         Ok(Planned::new(plan, preview.conflicts).into())
+    }
+
+    fn check_apply(&self, declaration: &Declaration) -> Result<(), ApplyError> {
+        self.check_source(&declaration.source)?;
+        match &self.ledger.confirmation {
+            Some(pending) => Err(ApplyError::Unconfirmed { id: pending.id }),
+            None => Ok(()),
+        }
     }
 
     fn check_source(&self, name: &str) -> Result<(), ApplyError> {

@@ -233,17 +233,17 @@ pub(super) fn refusal(error: &ApplyError) -> v1::Problem {
     use v1::Reason;
     let reason = match error {
         ApplyError::Stale { .. } => Reason::Stale,
-        ApplyError::Reserved { .. } | ApplyError::Refused { .. } => Reason::Refused,
+        ApplyError::Reserved { .. }
+        | ApplyError::Refused { .. }
+        | ApplyError::Unconfirmed { .. }
+        | ApplyError::NotKept { .. } => Reason::Refused,
+        ApplyError::Unkept { .. } => Reason::Broken,
         ApplyError::BadName { .. } => Reason::Invalid,
         ApplyError::Busy | ApplyError::Gone => Reason::Unavailable,
     };
     let problem = v1::Problem::of(reason, error);
-    match error {
-        ApplyError::Stale { changed } => problem.about(changed.iter().map(ToString::to_string)),
-        ApplyError::Reserved { .. }
-        | ApplyError::Refused { .. }
-        | ApplyError::BadName { .. }
-        | ApplyError::Busy
-        | ApplyError::Gone => problem,
+    if let ApplyError::Stale { changed } = error {
+        return problem.about(changed.iter().map(ToString::to_string));
     }
+    problem
 }

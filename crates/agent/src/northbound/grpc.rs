@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use kilter_api::v1::agent_server::Agent;
 use kilter_api::v1::{self, Problem, Reason};
+use kilter_events::AskedResync;
 use kilter_scheduler::{Changes, Cursor};
 use tokio::sync::mpsc::channel;
 use tokio_stream::wrappers::ReceiverStream;
@@ -54,12 +55,6 @@ impl Northbound {
         let seq = seq.parse().ok()?;
         (instance == &*self.instance).then(|| Cursor::after(seq))
     }
-}
-
-/// No transaction waits for a confirmation.
-fn nothing_waits(id: &str) -> Problem {
-    let which = if id.is_empty() { String::new() } else { format!(" `{id}`") };
-    Problem::new(Reason::Unknown, format!("no transaction waits for a confirmation{which}"))
 }
 
 #[tonic::async_trait]
@@ -173,12 +168,13 @@ impl Agent for Northbound {
         &self,
         request: Request<v1::GetConfirmationRequest>,
     ) -> Answer<v1::GetConfirmationReply> {
-        self.look(request, |_, _| Ok(v1::GetConfirmationReply::default())).await
+        self.access.check(&request, Purpose::Look).map_err(|status| *status)?;
+        answer(self.waiting().await)
     }
 
     async fn confirm(&self, request: Request<v1::ConfirmRequest>) -> Answer<v1::GetConfirmationReply> {
         let (request, _) = self.pass(request)?;
-        answer(Err(nothing_waits(&request.id)))
+        answer(self.keep(&request.id).await)
     }
 
     async fn extend_confirmation(
@@ -186,17 +182,15 @@ impl Agent for Northbound {
         request: Request<v1::ExtendConfirmationRequest>,
     ) -> Answer<v1::GetConfirmationReply> {
         let (request, _) = self.pass(request)?;
-        answer(Err(nothing_waits(&request.id)))
+        answer(self.extend(&request).await)
     }
-
-    type CancelConfirmationStream = change::Stream;
 
     async fn cancel_confirmation(
         &self,
         request: Request<v1::CancelConfirmationRequest>,
-    ) -> Answer<Self::CancelConfirmationStream> {
+    ) -> Answer<v1::Ended> {
         let (request, _) = self.pass(request)?;
-        answer(Err(nothing_waits(&request.id)))
+        answer(self.take_back(&request.id).await)
     }
 
     async fn list_sources(&self, request: Request<v1::ListSourcesRequest>) -> Answer<v1::ListSourcesReply> {
@@ -246,11 +240,8 @@ impl Northbound {
             v1::Scope::Downstream => kilter_events::Scope::Downstream,
             v1::Scope::Full | v1::Scope::Unspecified => kilter_events::Scope::Full,
         };
-        if request.prune {
-            let message = "this agent prunes only what its directory does not declare any more";
-            return Err(Problem::new(Reason::Refused, message));
-        }
-        let changing = self.desk.resync(scope, format!("asked for by {who}")).await;
-        Ok(relay(self.desk.clone(), changing, Vec::new(), self.instance.to_string()))
+        let asked = AskedResync { scope, prune: request.prune, description: format!("asked for by {who}") };
+        let changing = self.desk.resync(asked).await;
+        Ok(relay(self, changing, Vec::new(), Vec::new()))
     }
 }

@@ -6,6 +6,7 @@
 
 mod access;
 mod change;
+mod confirm;
 mod convert;
 mod declared;
 mod explain;

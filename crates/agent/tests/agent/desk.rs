@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kilter_agent::desk::{ApplyError, Declaration, Options, Progress, SettleError};
-use kilter_events::{Query, Scope};
+use kilter_events::{AskedResync, Query, Scope};
 use kilter_scheduler::{Action, Changes, Failure, Key, OnFailure, Outcome, Retry, State};
 use kilter_testkit::world::{Effect, Fault, Mishap};
 
@@ -157,7 +157,8 @@ async fn a_resync_that_is_asked_for_mends_what_was_lost() {
     let house = House::start();
     house.apply("cli", &["a/1"]).await.unwrap();
     house.hand.world().lose(&Key::new("a/1")).unwrap();
-    let applied = house.desk.resync(Scope::Downstream, "by hand").await.ended().await.unwrap();
+    let asked = AskedResync { scope: Scope::Downstream, prune: false, description: "by hand".to_owned() };
+    let applied = house.desk.resync(asked).await.ended().await.unwrap();
     assert_eq!(applied.record.unwrap().outcome, Outcome::Applied);
     assert_eq!(house.hand.world().dump().trim(), "a/1");
     house.end().await;

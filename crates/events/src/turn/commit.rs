@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use kilter_scheduler::{Change, Key, OnFailure, Outcome, Record, Request, Resync, State, Txn};
+use kilter_scheduler::{Change, Key, OnFailure, Outcome, Record, Request, Resync, State, Txn, Undeclared};
 
 use super::{Answer, Core, Role, Turn, Work};
-use crate::builtin::{Drifted, ExternalChange, Observed};
-use crate::declare::DeclaredChange;
+use crate::builtin::{DatabaseResync, Drifted, ExternalChange, Observed};
+use crate::declare::{AskedResync, DeclaredChange};
 use crate::error::{Failure, Place, Severity};
 use crate::event::{Method, Scope, UpdateMode};
 use crate::verify;
@@ -76,11 +76,26 @@ impl Turn {
         };
         let own = self.queued.event.body::<DeclaredChange>().and_then(|change| change.retry);
         let retry = own.or_else(|| core.settings.txn_retry());
-        let txn = Txn { request, description: self.describe(), retry };
+        let undeclared = self.undeclared(core);
+        let txn = Txn { request, description: self.describe(), retry, undeclared };
         if self.role == Role::Verification {
             return Some(Work::Plan(txn));
         }
         Some(Work::Commit(txn))
+    }
+
+    /// What becomes of items of ours that nobody declares: whoever asks may say so, or else the settings do.
+    fn undeclared(&self, core: &Core) -> Undeclared {
+        let event = &self.queued.event;
+        if event.body::<AskedResync>().is_some_and(|asked| asked.prune) {
+            return Undeclared::Remove;
+        }
+        let leftovers = event.body::<DatabaseResync>().map(|resync| &resync.leftovers);
+        match leftovers {
+            _ if core.settings.prune => Undeclared::Remove,
+            Some(leftovers) => Undeclared::RemoveOnly(Arc::clone(leftovers)),
+            None => Undeclared::Keep,
+        }
     }
 
     /// The name of the event, and what each handler changed.
