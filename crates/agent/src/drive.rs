@@ -18,9 +18,10 @@ use kilter_events::{Event, EventLoop, Producer, PushError, Step};
 use kilter_linux::drift::Healing;
 use kilter_linux::{KernelError, drift};
 use kilter_model::document::Declared;
-use kilter_scheduler::{OnFailure, Timestamp};
+use kilter_scheduler::{OnFailure, Resync, Timestamp, Txn, Undeclared};
 use kilter_southbound::{Cancel, Clock as _, Driver};
 use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::time::{Interval, interval};
 
 use crate::assemble::Assembly;
 use crate::clock::SteadyClock;
@@ -76,6 +77,8 @@ pub struct Agent {
     stirring: mpsc::Sender<Stirred>,
     /// Declarations of directories for which there was no room.
     held: Vec<Declaration>,
+    /// When they are tried again.
+    held_until: Timestamp,
     pushed: Arc<Notify>,
     cancel: Cancel,
     desk: Desk,
@@ -92,6 +95,10 @@ pub struct Agent {
     owed: Vec<Settled>,
     /// Whether the change that waits for its confirmation is on its way back.
     goes_back: bool,
+    /// Whether everything that is declared is removed in the end.
+    clean_up: bool,
+    /// How often the audience wants to know that the loop goes round.
+    beats: Option<Interval>,
 }
 
 /// A directory that has changed, and what it declares from now on.
@@ -121,6 +128,7 @@ impl Agent {
             stirred,
             stirring,
             held: Vec::new(),
+            held_until: Timestamp::default(),
             pushed,
             cancel: Cancel::new(),
             desk,
@@ -132,6 +140,8 @@ impl Agent {
             keep: None,
             owed: Vec::new(),
             goes_back: false,
+            clean_up: false,
+            beats: None,
         }
     }
 
@@ -139,6 +149,18 @@ impl Agent {
     #[must_use]
     pub fn keeping(self, keep: Keep) -> Self {
         Self { keep: Some(keep), ..self }
+    }
+
+    /// Removes everything that is declared when it ends; what was kept stays kept.
+    #[must_use]
+    pub fn cleaning_up(self, clean_up: bool) -> Self {
+        Self { clean_up, ..self }
+    }
+
+    /// Tells the audience this often that the loop goes round.
+    #[must_use]
+    pub fn beating(self, span: Option<Duration>) -> Self {
+        Self { beats: span.filter(|span| !span.is_zero()).map(interval), ..self }
     }
 
     /// Begins: what was kept and what the directories say is declared, before anything else.
@@ -224,6 +246,8 @@ impl Agent {
                     self.stop().stop("the agent must end");
                 }
                 Step::Stopped => {
+                    audience.stopping();
+                    self.clean_up().await;
                     if let Some(keep) = &self.keep {
                         // What cannot be written any more is missing in the history, and nowhere else.
                         let _ = keep.flush().await;
@@ -231,6 +255,15 @@ impl Agent {
                     return self.events;
                 }
             }
+        }
+    }
+
+    /// Removes everything that is declared, if it was told to.
+    async fn clean_up(&mut self) {
+        if self.clean_up {
+            let txn = Txn::resync(Resync::Upstream(Vec::new())).with_undeclared(Undeclared::Keep);
+            let (scheduler, never) = (self.events.scheduler_mut(), Cancel::new());
+            self.driver.run(scheduler, txn.described("clean up"), &self.clock, &mut (), &never).await;
         }
     }
 
@@ -253,7 +286,8 @@ impl Agent {
 
     fn answer(&self, question: Question) {
         let scheduler = self.events.scheduler();
-        question(&View { scheduler, events: self.events.glance(), ledger: &self.ledger });
+        let (ledger, keep) = (&self.ledger, self.keep.as_ref());
+        question(&View { scheduler, events: self.events.glance(), ledger, keep });
     }
 
     fn declare(&mut self, (name, declared): Stirred, audience: &mut dyn Audience) {
@@ -284,8 +318,9 @@ impl Agent {
     fn own_deadline(&self, now: Timestamp) -> Option<Timestamp> {
         let waiting = self.ledger.confirmation.as_ref().filter(|_| !self.goes_back);
         let waiting = waiting.map(|pending| pending.deadline);
-        let again = (!self.owed.is_empty() || !self.held.is_empty()).then(|| now.after(AGAIN));
-        waiting.into_iter().chain(again).min()
+        let owed = (!self.owed.is_empty()).then(|| now.after(AGAIN));
+        let held = (!self.held.is_empty()).then_some(self.held_until);
+        waiting.into_iter().chain(owed).chain(held).min()
     }
 
     /// Sees to what is due by now.
@@ -294,7 +329,10 @@ impl Agent {
             self.go_back("it was not confirmed in time", None);
         }
         self.keep_owed().await;
-        self.push_held();
+        if self.held_until <= now {
+            self.held_until = now.after(AGAIN);
+            self.push_held();
+        }
     }
 
     async fn wait(&mut self, deadline: Option<Timestamp>, audience: &mut dyn Audience) {
@@ -318,6 +356,7 @@ impl Agent {
         let patience = deadline.into_iter().chain(later).chain(own).min().map_or(IDLE, |at| at.since(now));
         tokio::select! {
             () = self.pushed.notified() => {}
+            () = beat(&mut self.beats) => audience.alive(),
             Some(question) = self.reception.questions.recv() => self.answer(question),
             Some(order) = self.reception.orders.recv(), if takes_orders => self.take_up(order).await,
             () = tokio::time::sleep(patience) => {}
@@ -331,6 +370,16 @@ impl Agent {
                 }
             }
         }
+    }
+}
+
+/// Ends when a beat is due; never, if nobody wants to know.
+async fn beat(beats: &mut Option<Interval>) {
+    match beats {
+        Some(beats) => {
+            beats.tick().await;
+        }
+        None => std::future::pending().await,
     }
 }
 

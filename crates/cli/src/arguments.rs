@@ -8,6 +8,7 @@ use crate::commands::{
     apply, check, confirm, diff, events, explain, export, get, graph, kinds, pause, plan, resync, revert,
     source, status, timeline, txn, wait, watch,
 };
+use crate::daemon::Daemon;
 
 /// Keeps a machine in the state its owner declared.
 #[derive(Clone, Debug, Parser)]
@@ -26,6 +27,8 @@ pub struct Arguments {
 pub enum Verb {
     /// Apply a directory, show plan, progress and status, and heal until stopped.
     Up(Up),
+    /// Keep this network until stopped: the daemon.
+    Agent(Daemon),
     /// Declare documents to the agent, or carry out a stored plan.
     Apply(apply::Apply),
     /// Show what documents would do, without changing anything.

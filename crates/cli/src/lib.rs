@@ -9,6 +9,7 @@ pub mod blast;
 mod chain;
 pub mod commands;
 mod consent;
+pub mod daemon;
 mod declare;
 mod error;
 pub mod exit;

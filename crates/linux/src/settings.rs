@@ -2,11 +2,14 @@
 
 use std::path::PathBuf;
 
+use serde::{Deserialize, Serialize};
+
 /// The protocol number that marks addresses, routes, rules and neighbours as ours.
 pub const PROTOCOL: u8 = 75;
 
 /// Where namespaces are, and how what is ours is told from what is not.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Settings {
     /// The folder in which named network namespaces are mounted. Default: `/run/netns`, where `ip netns` looks.
     pub netns_dir: PathBuf,

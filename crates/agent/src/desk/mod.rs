@@ -17,9 +17,11 @@ use std::time::Duration;
 
 use kilter_events::AskedResync;
 use kilter_scheduler::{Cursor, Observation, Seq};
+use kilter_store::StoreError;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::confirm::{ConfirmError, Pending, Say};
+use crate::keep::{Past, PastError};
 
 pub use declaration::{Confirm, Declaration, Expected, Options, Put};
 pub use progress::{Applied, ApplyError, Operated, Planned, Progress, Radius};
@@ -155,6 +157,16 @@ impl Desk {
             Ok(settled) => settled.map_err(|Gone| SettleError::Gone),
             Err(_) => Err(SettleError::Late { within }),
         }
+    }
+
+    /// Reads the past that is on disk, on a thread of its own; `None` if the agent keeps nothing.
+    pub async fn past<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&Past) -> Result<T, PastError> + Send + 'static,
+    ) -> Result<Option<T>, PastError> {
+        let Ok(Some(keep)) = self.inquire(|view| view.keep.cloned()).await else { return Ok(None) };
+        let reading = tokio::task::spawn_blocking(move || read(&keep.past()?));
+        reading.await.unwrap_or(Err(PastError::Store(StoreError::Closed))).map(Some)
     }
 
     /// Watches statuses: first everything, or what changed since the cursor, then every change.

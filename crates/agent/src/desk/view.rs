@@ -6,6 +6,7 @@ use std::sync::Arc;
 use kilter_events::Glance;
 use kilter_scheduler::{Key, Scheduler};
 
+use crate::keep::Keep;
 use crate::ledger::{Ledger, Mark};
 
 /// What can be seen of the running agent, between two steps or in the middle of a transaction.
@@ -17,6 +18,8 @@ pub struct View<'a> {
     pub events: Glance<'a>,
     /// Where items are declared, and what is left alone.
     pub ledger: &'a Ledger,
+    /// The state directory, if there is one.
+    pub keep: Option<&'a Keep>,
 }
 
 /// A source, as it is listed.

@@ -32,6 +32,12 @@ pub trait Audience: Send {
     fn heeded(&mut self, _heeded: &Heeded) {}
     /// The directory has changed, and declares this from now on; or it is wrong, and what was declared stays.
     fn declared(&mut self, _declared: Result<&[Declared], &CommandError>) {}
+    /// What was carried out could not be kept; it is tried again.
+    fn unkept(&mut self, _text: &str) {}
+    /// The loop goes round; called as often as was asked for, also while a transaction is performed.
+    fn alive(&mut self) {}
+    /// The agent begins to end.
+    fn stopping(&mut self) {}
     /// The agent must end.
     fn fatal(&mut self, _fatal: &Fatal) {}
 }

@@ -23,7 +23,8 @@ impl Agent {
     pub(super) async fn commit(&mut self, txn: Txn, audience: &mut dyn Audience) {
         let declares = declares(&txn);
         self.keep_owed().await;
-        let Self { events, driver, clock, cancel, reception, ledger, ordered, current, keep, .. } = self;
+        let Self { events, driver, clock, cancel, reception, ledger, ordered, current, keep, beats, .. } =
+            self;
         let (scheduler, glance) = events.split();
         let mut relay = Relay {
             audience,
@@ -36,6 +37,8 @@ impl Agent {
             keep: keep.as_ref(),
             makes: Vec::new(),
             acts: false,
+            beats,
+            alive: false,
         };
         let mut decision = driver.begin(scheduler, txn, clock, &mut relay, cancel).await; // 1
         if decision == Decision::Execute {
@@ -50,6 +53,9 @@ impl Agent {
         };
         let settled = relay.settle(scheduler, record.as_ref(), clock.now()).await; // 4
         let refusal = relay.ordered.and_then(|ordered| ordered.refusal.clone());
+        if let Some(error) = &settled.unkept {
+            audience.unkept(&chain(error));
+        }
         self.note_settled(settled);
         match (&record, refusal) {
             (None, Some(why)) => self.events.refused(&why.to_string(), self.clock.now()), // 5

@@ -199,6 +199,7 @@ impl Agent {
             }),
         };
         ordered.end(ended);
+        self.hold_again(&ordered);
         if let Work::GoBack(_, reply) = ordered.work {
             self.goes_back = false;
             let went = match record.txn.as_ref().filter(|txn| stands(txn)) {
@@ -206,6 +207,18 @@ impl Agent {
                 None => Err(ConfirmError::NotKept { text: "it could not go back".to_owned() }),
             };
             reply.map(|reply| reply.send(went));
+        }
+    }
+
+    /// A directory does not ask twice: what could not be kept, or came while a change waited, is tried again.
+    fn hold_again(&mut self, ordered: &Ordered) {
+        let Work::Declare(declaration) = &ordered.work else { return };
+        let is_passing =
+            matches!(ordered.refusal, Some(ApplyError::NotKept { .. } | ApplyError::Unconfirmed { .. }));
+        let source = &declaration.source;
+        let is_newest = self.held.iter().all(|held| held.source != *source);
+        if is_passing && is_newest && self.ledger.directories.contains(source) {
+            self.held.push(declaration.clone());
         }
     }
 

@@ -10,8 +10,10 @@ use kilter_scheduler::{Action, Key, Plan, Record, Scheduler, Timestamp};
 use kilter_southbound::{BoxFuture, Decision, Finished, Observer};
 use kilter_store::StoreError;
 use tokio::sync::mpsc;
+use tokio::time::Interval;
 
 use super::audience::Audience;
+use super::beat;
 use super::ordered::{Ordered, Work, stands};
 use crate::confirm::Pending;
 use crate::desk::{ApplyError, Ledger, Operated, Planned, Progress, Question, View, hold_against};
@@ -35,6 +37,9 @@ pub(super) struct Relay<'a> {
     /// What the plan makes, and whether it does anything at all.
     pub(super) makes: Vec<Key>,
     pub(super) acts: bool,
+    pub(super) beats: &'a mut Option<Interval>,
+    /// Whether a beat is due.
+    pub(super) alive: bool,
 }
 
 /// What becomes of the ledger after a transaction.
@@ -189,17 +194,20 @@ impl Observer for Relay<'_> {
 
     fn asked(&mut self) -> BoxFuture<'_, ()> {
         Box::pin(async {
-            match self.questions.recv().await {
-                Some(question) => self.asked = Some(question),
-                None => std::future::pending().await,
+            tokio::select! {
+                Some(question) = self.questions.recv() => self.asked = Some(question),
+                () = beat(self.beats) => self.alive = true,
             }
         })
     }
 
     fn answer(&mut self, scheduler: &Scheduler) {
-        let view = View { scheduler, events: self.glance, ledger: self.ledger };
+        let view = View { scheduler, events: self.glance, ledger: self.ledger, keep: self.keep };
         if let Some(question) = self.asked.take() {
             question(&view);
+        }
+        if std::mem::take(&mut self.alive) {
+            self.audience.alive();
         }
     }
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use kilter_api::v1::probe::What;
 use kilter_api::v1::{self, Problem, Reason};
 use kilter_cli::wire;
-use kilter_scheduler::{Seq, TxnType};
+use kilter_scheduler::Seq;
 use tokio::net::TcpStream;
 use tokio::time::{sleep_until, timeout};
 
@@ -81,15 +81,9 @@ impl Northbound {
 
     /// Takes back what waits, and says how that went.
     pub(super) async fn take_back(&self, id: &str) -> Result<v1::Ended, Problem> {
-        let id = named(id)?;
-        let before = self.desk.inquire(|view| view.scheduler.history().newest()).await;
-        let before = before.map_err(|gone| change::ended(&gone))?;
-        self.desk.cancel(id).await.map_err(|error| refusal(&error))?;
-        let went_back = move |view: &View<'_>| {
-            let later = view.scheduler.history().iter().filter(|record| record.seq > before);
-            let mut changes = later.filter(|record| matches!(record.txn_type, TxnType::Changes { .. }));
-            changes.next().map(|record| convert::summary(record))
-        };
+        let seq = self.desk.cancel(named(id)?).await.map_err(|error| refusal(&error))?;
+        let went_back =
+            move |view: &View<'_>| view.scheduler.history().get(seq).map(|record| convert::summary(record));
         let transaction = self.desk.inquire(went_back).await.map_err(|gone| change::ended(&gone))?;
         Ok(v1::Ended { transaction, ..v1::Ended::default() })
     }

@@ -143,8 +143,8 @@ async fn the_past_is_on_disk() {
     let hand = house.crash().await;
     let house = House::over(hand, Some(state.path()));
     house.desk.settled(Duration::from_secs(10)).await.unwrap();
+    let as_of = house.desk.past(move |past| past.declared_as_of(second)).await.unwrap().unwrap();
     let past = house.keep.as_ref().unwrap().past().unwrap();
-    let as_of = past.declared_as_of(second).unwrap();
     let declared: Vec<String> =
         as_of["cli"].iter().map(|(key, mark)| format!("{key} {}", mark.value.to_json())).collect();
     assert_eq!(declared, [r#"a/1 {"v":"2"}"#, "b/1 {}"]);

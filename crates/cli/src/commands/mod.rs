@@ -36,7 +36,7 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Option<Result<Exit, Co
     let said = arguments.socket.as_deref();
     let socket = &session::socket(said);
     Some(match &arguments.verb {
-        Verb::Up(_) => return None,
+        Verb::Up(_) | Verb::Agent(_) => return None,
         Verb::Apply(apply) => apply::run(apply, socket, output),
         Verb::Plan(plan) => plan::run(plan, said, output),
         Verb::Diff(diff) => diff::run(diff, socket, output),

@@ -97,7 +97,7 @@ fn the_machine_itself_is_only_for_those_who_may() {
 }
 
 /// Runs lines of shell in a network of their own that lasts as long as they do.
-fn in_a_network(lines: &str) -> String {
+pub(crate) fn in_a_network(lines: &str) -> String {
     let program = env!("CARGO_BIN_EXE_kilter");
     let lines = format!(
         "mount -t tmpfs run /run\nprogram={program}\nkilter() {{ $program \"$@\" 2>&1; echo \"code $?\"; }}\n{lines}"
