@@ -1,7 +1,7 @@
 //! Every verb that asks an agent, typed at a real one in a sandbox.
 
 use crate::golden::Transcript;
-use crate::outcomes::Folder;
+use crate::outcomes::{Folder, as_nobody};
 use crate::program::{Running, kilter, run, sh, wait_for};
 
 const SITE: &str = "kind: netns\nname: switch\n---\nkind: bridge\nname: lan\nnetns: switch\nstate: up\n\
@@ -185,6 +185,30 @@ fn a_change_that_is_not_confirmed_goes_back() {
     wait_for("it is confirmed", || session.look("confirm --show").starts_with("nothing waits"));
     session.kilter("status linux/link/switch/dmz");
     story.session.hold_against("confirming");
+    assert_eq!(story.running.end("TERM").0, Some(3));
+}
+
+#[test]
+fn whoever_may_not_is_told_so_and_whoever_may_only_look_changes_nothing() {
+    let story = Story::begin("forbidden");
+    let socket = story.session.socket().to_owned();
+    let more = story.file("more", "kind: bridge\nname: dmz\nnetns: switch\n");
+    let Some(ended) = as_nobody(&["--socket", &socket, "status", "-o", "table"]) else { return };
+    assert_eq!(ended.code, Some(7), "{ended:?}");
+    assert!(ended.stderr.starts_with("error: this user may not talk to the agent at"), "{}", ended.stderr);
+
+    // Somebody lets everybody in: that is for looking.
+    sh(&format!("chmod 666 {socket}")).unwrap();
+    let looked = as_nobody(&["--socket", &socket, "status", "-o", "table"]).unwrap();
+    assert_eq!(looked.code, Some(3), "{looked:?}");
+    let changed = as_nobody(&["--socket", &socket, "apply", "-f", &more]).unwrap();
+    assert_eq!(changed.code, Some(7), "{changed:?}");
+    assert!(
+        changed.stderr.contains("may look, but not change anything\n  hint: become root"),
+        "{}",
+        changed.stderr
+    );
+    assert!(!story.session.look("get items").contains("dmz"));
     assert_eq!(story.running.end("TERM").0, Some(3));
 }
 
