@@ -1,9 +1,11 @@
 //! `kilter agent`: the daemon.
 //!
 //! Numbered steps: 1. the settings are read; 2. what is not needed of root is given up; 3. no other agent keeps this
-//! network; 4. the state directory is opened; 5. the directories are read; 6. the parts are put together and the kernel
-//! is watched; 7. what was kept and what the directories say is declared; 8. the loop is driven until somebody ends it,
-//! and the service manager is told how it stands.
+//! network; 4. the state directory and the socket are opened; 5. the directories are read; 6. the parts are put together
+//! and the kernel is watched; 7. what was kept and what the directories say is declared; 8. whoever connects is served, the
+//! loop is driven until somebody ends it, and the service manager is told how it stands.
+
+use std::path::Path;
 
 use std::path::Path;
 
@@ -59,6 +61,8 @@ async fn run(settings: Settings, output: Output) -> Result<Exit, CommandError> {
     let mut journal = Journal::new(output);
     let (keep, kept) = Keep::open(&settings.state_directory, &settings.state, Codec::documents())
         .map_err(|error| refused("the agent cannot be started", error))?; // 4
+    let socket =
+        Socket::open(&settings.socket).map_err(|error| refused("the agent cannot be started", error))?;
     journal.tell_kept(&kept);
     let mut followed = Vec::new();
     let mut said = Vec::new();
@@ -89,7 +93,9 @@ async fn run(settings: Settings, output: Output) -> Result<Exit, CommandError> {
     tokio::spawn(serving);
     signals::heed(agent.stop()).map_err(|error| broken("failed to listen for signals", error))?;
     agent.begin(kept, said).map_err(|error| broken("failed to declare what was kept", error))?; // 7
-    agent.run(&mut journal).await; // 8
+    let serving = serve(&socket, agent.desk()).map_err(|error| broken("failed to serve", error))?;
+    tokio::spawn(serving); // 8
+    agent.run(&mut journal).await;
     journal.end(settings.clean_up)
 }
 

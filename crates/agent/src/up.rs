@@ -56,7 +56,7 @@ pub fn up(arguments: &Up, socket: Option<&Path>, output: Output) -> Result<Exit,
         .build()
         .map_err(|error| broken("failed to start", error))?;
     let followed = (!arguments.once).then_some(directory);
-    runtime.block_on(run(&declared, followed, show, (sandbox.is_some(), arguments.prune), socket.as_ref()))
+    runtime.block_on(run(&declared, followed, show, sandbox.is_some(), arguments.prune, socket.as_ref()))
 }
 
 /// Opens the socket: the one that was named, that of the machine's agent, or for a sandbox one of its own. A run that
@@ -102,7 +102,8 @@ async fn run(
     declared: &[Declared],
     followed: Option<Directory>,
     mut show: Show,
-    (in_sandbox, prune): (bool, bool),
+    in_sandbox: bool,
+    prune: bool,
     socket: Option<&Socket>,
 ) -> Result<Exit, CommandError> {
     let mut settings = Settings { linux: LinuxSettings::default(), ..Settings::default() };

@@ -32,6 +32,15 @@ pub enum CallError {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// The socket is not for this user.
+    #[error("this user may not talk to the agent at `{}`, hint: become root, or a member of the group of the socket", .socket.display())]
+    Closed {
+        /// Where.
+        socket: PathBuf,
+        /// Why not.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// The agent went away while it was asked.
     #[error("the agent went away")]
     Gone(#[source] Box<Status>),
@@ -53,7 +62,14 @@ pub async fn connect(socket: &Path) -> Result<Client, CallError> {
         Ok(channel) => Ok(AgentClient::new(channel)
             .max_decoding_message_size(LARGEST)
             .max_encoding_message_size(LARGEST)),
-        Err(error) => Err(CallError::Unreachable { socket: socket.to_owned(), source: root(error) }),
+        Err(error) => {
+            let (socket, source) = (socket.to_owned(), root(error));
+            let kind = source.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
+            Err(match kind == Some(std::io::ErrorKind::PermissionDenied) {
+                true => CallError::Closed { socket, source },
+                false => CallError::Unreachable { socket, source },
+            })
+        }
     }
 }
 

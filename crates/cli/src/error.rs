@@ -71,7 +71,7 @@ impl CommandError {
                 Reason::Unavailable => Exit::Unreachable,
                 Reason::Broken | Reason::Unspecified => Exit::Failed,
             },
-            Self::Refused { .. } => Exit::Refused,
+            Self::Refused { .. } | Self::Call(CallError::Closed { .. }) => Exit::Refused,
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Applied,
             Self::Broken { .. } | Self::Output(_) => Exit::Failed,
         }

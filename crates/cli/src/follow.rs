@@ -36,14 +36,19 @@ pub(crate) async fn follow(
                 if let Some(bar) = &bar {
                     bar.finish_and_clear();
                 }
-                output.show(form, &ended, || text(&ended))?;
-                return Ok(exit(&ended));
+                return tell(&ended, output, form);
             }
             None => {}
         }
     }
     let attempt = "the agent stopped telling before it was done".to_owned();
     Err(CommandError::Broken { attempt, source: None })
+}
+
+/// Tells how a change ended.
+pub(crate) fn tell(ended: &Ended, output: &mut Output, form: Form) -> Result<Exit, CommandError> {
+    output.show(form, ended, || text(ended))?;
+    Ok(exit(ended))
 }
 
 fn bar_of(planned: &Plan, output: &Output, form: Form) -> Option<ProgressBar> {

@@ -5,12 +5,12 @@ use kilter_api::v1::progress::What as Told;
 use kilter_api::v1::{self, Problem, Reason};
 use kilter_cli::wire;
 use kilter_scheduler::{Executed, Key, OnFailure, Record};
-use tokio::sync::mpsc::{Sender, channel};
+use tokio::sync::mpsc::channel;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
 use super::{Northbound, confirm, convert, declared, past};
-use crate::desk::{Applied, Changing, Declaration, Desk, Expected, Options, Progress};
+use crate::desk::{Applied, Changing, Confirm, Declaration, Desk, Expected, Options, Progress};
 
 /// How much progress waits for a slow client before the desk's own queue does.
 const PROGRESS: usize = 64;
@@ -60,7 +60,8 @@ impl Northbound {
         let options = options(&request, asked.on_failure(), who)?;
         let concerned = declaration.puts.iter().map(|put| put.key.clone()).collect();
         let changing = self.desk.apply(declaration, options).await;
-        Ok(relay(self.desk.clone(), changing, concerned, self.instance.to_string()))
+        let probes = request.confirm.map(|confirm| confirm.probes).unwrap_or_default();
+        Ok(relay(self, changing, concerned, probes))
     }
 }
 
@@ -82,7 +83,8 @@ fn options(request: &v1::ApplyRequest, on_failure: v1::OnFailure, who: String) -
             .map(|digest| (Key::new(&digest.key), digest.digest.clone()))
             .collect(),
     });
-    let confirm = request.confirm.as_ref().map(confirm::within).transpose()?;
+    let within = request.confirm.as_ref().map(|confirm| span(confirm.within.as_ref())).transpose()?;
+    let confirm = within.map(|within| Confirm { within });
     let description = request.description.clone();
     Ok(Options { on_failure, expected, confirm, description, who, ..Options::default() })
 }
@@ -94,8 +96,14 @@ pub(super) fn span(span: Option<&prost_types::Duration>) -> Result<std::time::Du
 }
 
 /// Passes on what the desk tells, until it ends; a client that went away is not waited for.
-pub(super) fn relay(desk: Desk, mut changing: Changing, concerned: Vec<Key>, instance: String) -> Stream {
+pub(super) fn relay(
+    northbound: &Northbound,
+    mut changing: Changing,
+    concerned: Vec<Key>,
+    probes: Vec<v1::Probe>,
+) -> Stream {
     let (sender, receiver) = channel(PROGRESS);
+    let (desk, instance) = (northbound.desk.clone(), northbound.instance.to_string());
     tokio::spawn(async move {
         while let Some(told) = changing.next().await {
             let message = match told {
@@ -109,6 +117,9 @@ pub(super) fn relay(desk: Desk, mut changing: Changing, concerned: Vec<Key>, ins
                     error: operated.error.as_deref().unwrap_or_default().to_owned(),
                 }),
                 Progress::Ended(Ok(applied)) => {
+                    if let Some(pending) = applied.confirmation.as_ref().filter(|_| !probes.is_empty()) {
+                        tokio::spawn(confirm::decide(desk.clone(), pending.id, probes.clone()));
+                    }
                     Told::Ended(ended_well(&desk, applied, concerned.clone(), &instance).await)
                 }
                 Progress::Ended(Err(error)) => {
@@ -116,23 +127,20 @@ pub(super) fn relay(desk: Desk, mut changing: Changing, concerned: Vec<Key>, ins
                     return;
                 }
             };
-            if !send(&sender, message).await {
-                return;
-            }
+            // Whoever does not listen any more is told nothing; what was asked is done all the same.
+            let _ = sender.send(Ok(v1::Progress { what: Some(message) })).await;
         }
     });
     ReceiverStream::new(receiver)
 }
 
-async fn send(sender: &Sender<Result<v1::Progress, Status>>, what: Told) -> bool {
-    sender.send(Ok(v1::Progress { what: Some(what) })).await.is_ok()
-}
-
 /// How it ended: the transaction, and where every item concerned stands.
 async fn ended_well(desk: &Desk, applied: Applied, declared: Vec<Key>, instance: &str) -> v1::Ended {
     let record = applied.record;
-    let confirmation = applied.confirmation.as_ref().map(confirm::wire);
-    let mut ended = v1::Ended { confirmation, ..v1::Ended::default() };
+    let mut ended = v1::Ended {
+        confirmation: applied.confirmation.as_ref().map(confirm::confirmation),
+        ..v1::Ended::default()
+    };
     if let Some(record) = &record {
         ended.transaction = Some(convert::summary(record));
         if let Executed::Steps(steps) = &record.executed {

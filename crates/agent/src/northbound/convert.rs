@@ -237,23 +237,13 @@ pub(super) fn refusal(error: &ApplyError) -> v1::Problem {
         | ApplyError::Refused { .. }
         | ApplyError::Unconfirmed { .. }
         | ApplyError::NotKept { .. } => Reason::Refused,
-        ApplyError::NotWaiting(_) => Reason::Unknown,
-        // It was carried out: whoever asks again is told how it stands.
-        ApplyError::Unkept { .. } => Reason::Unavailable,
+        ApplyError::Unkept { .. } => Reason::Broken,
         ApplyError::BadName { .. } => Reason::Invalid,
         ApplyError::Busy | ApplyError::Gone => Reason::Unavailable,
     };
     let problem = v1::Problem::of(reason, error);
-    match error {
-        ApplyError::Stale { changed } => problem.about(changed.iter().map(ToString::to_string)),
-        ApplyError::Reserved { .. }
-        | ApplyError::Refused { .. }
-        | ApplyError::Unconfirmed { .. }
-        | ApplyError::NotWaiting(_)
-        | ApplyError::NotKept { .. }
-        | ApplyError::Unkept { .. }
-        | ApplyError::BadName { .. }
-        | ApplyError::Busy
-        | ApplyError::Gone => problem,
+    if let ApplyError::Stale { changed } = error {
+        return problem.about(changed.iter().map(ToString::to_string));
     }
+    problem
 }

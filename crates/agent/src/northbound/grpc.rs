@@ -12,7 +12,7 @@ use tonic::{Request, Response, Status};
 
 use super::access::Purpose;
 use super::change::{self, ended, relay, span};
-use super::{Northbound, confirm, declared, explain, graph, look, past};
+use super::{Northbound, declared, explain, graph, look, past};
 use crate::desk::{SettleError, View};
 
 /// How many changes wait for a slow watcher before the agent keeps them in its history only.
@@ -168,12 +168,13 @@ impl Agent for Northbound {
         &self,
         request: Request<v1::GetConfirmationRequest>,
     ) -> Answer<v1::GetConfirmationReply> {
-        self.look(request, |view, _| Ok(confirm::reply(view))).await
+        self.access.check(&request, Purpose::Look).map_err(|status| *status)?;
+        answer(self.waiting().await)
     }
 
     async fn confirm(&self, request: Request<v1::ConfirmRequest>) -> Answer<v1::GetConfirmationReply> {
         let (request, _) = self.pass(request)?;
-        answer(self.confirmed(&request.id).await)
+        answer(self.keep(&request.id).await)
     }
 
     async fn extend_confirmation(
@@ -181,17 +182,15 @@ impl Agent for Northbound {
         request: Request<v1::ExtendConfirmationRequest>,
     ) -> Answer<v1::GetConfirmationReply> {
         let (request, _) = self.pass(request)?;
-        answer(self.extended(&request).await)
+        answer(self.extend(&request).await)
     }
-
-    type CancelConfirmationStream = change::Stream;
 
     async fn cancel_confirmation(
         &self,
         request: Request<v1::CancelConfirmationRequest>,
-    ) -> Answer<Self::CancelConfirmationStream> {
+    ) -> Answer<v1::Ended> {
         let (request, _) = self.pass(request)?;
-        answer(self.cancelled(&request.id).await)
+        answer(self.take_back(&request.id).await)
     }
 
     async fn list_sources(&self, request: Request<v1::ListSourcesRequest>) -> Answer<v1::ListSourcesReply> {
@@ -241,8 +240,8 @@ impl Northbound {
             v1::Scope::Downstream => kilter_events::Scope::Downstream,
             v1::Scope::Full | v1::Scope::Unspecified => kilter_events::Scope::Full,
         };
-        let description = format!("asked for by {who}");
-        let changing = self.desk.resync(AskedResync { scope, prune: request.prune, description }).await;
-        Ok(relay(self.desk.clone(), changing, Vec::new(), self.instance.to_string()))
+        let asked = AskedResync { scope, prune: request.prune, description: format!("asked for by {who}") };
+        let changing = self.desk.resync(asked).await;
+        Ok(relay(self, changing, Vec::new(), Vec::new()))
     }
 }

@@ -184,14 +184,15 @@ pub(super) fn health(view: &View<'_>) -> v1::Health {
         .contested
         .iter()
         .map(|key| format!("another writer keeps changing `{key}`, it is left alone"));
+    let unkept = view.ledger.unkept.iter().map(|why| format!("what was done could not be kept: {why}"));
     v1::Health {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         ready: view.events.has_started(),
         txn: view.scheduler.history().newest(),
         vertices: view.scheduler.vertex_count() as u64,
-        troubles: troubles.chain(contested).collect(),
+        troubles: troubles.chain(contested).chain(unkept).collect(),
         paused: view.ledger.paused.clone(),
-        confirmation: view.ledger.confirmation.as_ref().map(confirm::wire),
+        confirmation: view.ledger.confirmation.as_ref().map(confirm::confirmation),
         ..v1::Health::default()
     }
 }

@@ -4,6 +4,8 @@
 //! ([`declared`]), and which question of the wire is which question to the [`Desk`]. Not decided here: what is done about
 //! it. Read next: [`grpc`] for the list of questions.
 
+#![allow(clippy::result_large_err, reason = "a problem is rare, and goes straight to the wire as it is")]
+
 mod access;
 mod change;
 mod confirm;

@@ -41,7 +41,8 @@ pub struct Apply {
     /// Take it back by itself after this time unless `kilter confirm` comes first.
     #[arg(long, value_name = "SPAN", value_parser = span::parse)]
     confirm: Option<Duration>,
-    /// Decides sooner: `ping:ADDRESS`, `tcp:HOST:PORT` or `cmd:COMMAND`; may be given several times.
+    /// Decides sooner: `ping:ADDRESS`, `tcp:HOST:PORT` or `cmd:COMMAND`, tried every second; three failures in a row
+    /// take the change back, three rounds that all pass confirm it. May be given several times.
     #[arg(long, value_name = "PROBE", value_parser = probe, requires = "confirm")]
     probe: Vec<Probe>,
     /// Wait until nothing is left to do, at most this long.

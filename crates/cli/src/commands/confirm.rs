@@ -40,8 +40,8 @@ pub(super) fn run(arguments: &Confirm, socket: &Path, output: &mut Output) -> Re
     session::ask(socket, |mut client| async move {
         if cancel {
             let request = CancelConfirmationRequest { id };
-            let told = client.cancel_confirmation(request).await.map_err(CallError::from)?.into_inner();
-            return follow::follow(told, output, form, false).await;
+            let ended = client.cancel_confirmation(request).await.map_err(CallError::from)?.into_inner();
+            return follow::tell(&ended, output, form);
         }
         let reply = match extend {
             _ if show => client.get_confirmation(GetConfirmationRequest {}).await,

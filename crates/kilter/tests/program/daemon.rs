@@ -134,6 +134,8 @@ fn the_service_manager_is_told_how_the_agent_stands() {
         .args(["--user", "--map-root-user", "--net", "--mount", env!("CARGO_BIN_EXE_kilter"), "agent"])
         .arg("--settings")
         .arg(&settings)
+        .arg("--socket")
+        .arg(folder.join("agent.sock"))
         .env("NOTIFY_SOCKET", folder.join("notify"))
         .env("WATCHDOG_USEC", "200000")
         .spawn()
@@ -153,4 +155,21 @@ fn the_service_manager_is_told_how_the_agent_stands() {
     }
     std::fs::remove_dir_all(&folder).unwrap();
     assert!(heard.contains("READY=1") && heard.matches("WATCHDOG=1").count() >= 3, "{heard}");
+}
+
+#[test]
+fn the_daemon_answers_and_what_it_was_told_outlives_it() {
+    let said = script(
+        "begin /run/log1
+         netns told > /run/told; kilter apply -f /run/told > /run/out; tail -2 /run/out | cut -d: -f1
+         kill_it; begin /run/log2
+         kilter get sources; kilter explain linux/netns/told | grep 'declared by'
+         kilter status; end; kilter status | tail -1",
+    );
+    let lines: Vec<&str> = said.lines().collect();
+    assert!(said.contains("applied\ncode 0\n"), "{said}");
+    assert!(lines.iter().any(|line| line.starts_with("cli     1      0")), "{said}");
+    assert!(said.contains("declared by `cli` at /run/told:1:7, in txn #"), "{said}");
+    assert!(said.contains("1 item: 1 CONFIGURED\ncode 0\n"), "{said}");
+    assert_eq!(lines.last(), Some(&"code 9"), "{said}");
 }

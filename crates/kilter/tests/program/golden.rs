@@ -87,6 +87,10 @@ fn scrubbed(line: &str) -> String {
         let is_count = !core.is_empty() && core.chars().all(|letter| letter.is_ascii_digit());
         said.push_str(&match before {
             "process" => "PID".to_owned(),
+            // A confirmation is named by its transaction.
+            "confirm" if core.starts_with(|letter: char| letter.is_ascii_digit()) => {
+                format!("N{}", core.trim_start_matches(|letter: char| letter.is_ascii_digit()))
+            }
             _ if is_typed && is_count => "N".to_owned(),
             _ => word(core),
         });

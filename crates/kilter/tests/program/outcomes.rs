@@ -67,7 +67,7 @@ fn a_wrong_document_is_told_before_anything_is_done() {
 }
 
 /// The program as a user who is nobody; `None` if we cannot become that user.
-fn as_nobody(arguments: &[&str]) -> Option<Ended> {
+pub(crate) fn as_nobody(arguments: &[&str]) -> Option<Ended> {
     let place =
         std::env::temp_dir().join(format!("kilter-nobody-{}-{}", std::process::id(), arguments.len()));
     let (to, from) = (place.display(), crate::program::root());
