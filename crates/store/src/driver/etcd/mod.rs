@@ -79,22 +79,6 @@ impl Etcd {
         }
     }
 
-    async fn read_page(&self, range: &Range, limit: usize) -> Result<wire::RangeResponse, StoreError> {
-        let after = range.after.as_ref().filter(|after| **after >= range.prefix);
-        let key = match after {
-            Some(after) => Bytes::from([after.as_bytes(), &[0]].concat()),
-            None => wire::start_of(&range.prefix),
-        };
-        let message = wire::RangeRequest {
-            key,
-            range_end: wire::end_of(&range.prefix),
-            limit: i64::try_from(limit).unwrap_or(i64::MAX),
-            revision: range.at.map_or(0, wire_revision),
-            keys_only: false,
-        };
-        self.ask_range(&message, range.at.unwrap_or_default()).await
-    }
-
     async fn ask_range(
         &self,
         message: &wire::RangeRequest,
@@ -107,22 +91,35 @@ impl Etcd {
         Err(watch::explain(&self.peers, ended, asked).await)
     }
 
-    async fn snapshot(&self, mut range: Range) -> Result<Snapshot, StoreError> {
-        let mut left = range.limit.unwrap_or(usize::MAX);
+    /// Reads page after page as of one revision, until there is enough. Keys that are not text are nobody's of ours.
+    async fn snapshot(&self, range: Range) -> Result<Snapshot, StoreError> {
+        range.check()?;
+        let limit = range.limit.unwrap_or(usize::MAX);
+        let after = range.after.as_ref().filter(|after| **after >= range.prefix);
+        let mut message = wire::RangeRequest {
+            key: after.map_or_else(|| wire::start_of(&range.prefix), |after| behind(after.as_bytes())),
+            range_end: wire::end_of(&range.prefix),
+            revision: range.at.map_or(0, wire_revision),
+            ..Default::default()
+        };
         let mut snapshot = Snapshot::default();
         loop {
-            let answer = self.read_page(&range, left.min(PAGE)).await?;
-            snapshot.revision = range.at.unwrap_or(ResponseHeader::revision(&answer.header));
+            let wanted = (limit - snapshot.items.len()).min(PAGE);
+            message.limit = i64::try_from(wanted).expect("a page is small");
+            let answer = self.ask_range(&message, range.at.unwrap_or(snapshot.revision)).await?;
+            if message.revision == 0 {
+                snapshot.revision = ResponseHeader::revision(&answer.header);
+                message.revision = wire_revision(snapshot.revision);
+            } else if let Some(at) = range.at {
+                snapshot.revision = at;
+            }
             snapshot.more = answer.more;
-            left = left.saturating_sub(answer.kvs.len());
-            let last = answer.kvs.last().map(|pair| pair.key.clone());
+            let last = answer.kvs.last().map(|pair| behind(&pair.key));
             snapshot.items.extend(answer.kvs.into_iter().filter_map(wire::KeyValue::into_item));
-            let Some(last) = last.filter(|_| snapshot.more && left > 0) else { return Ok(snapshot) };
-            let Ok(last) = String::from_utf8(last.to_vec()) else {
-                return Err(StoreError::invalid("range", "it holds keys that are not text"));
-            };
-            range.at = Some(snapshot.revision);
-            range.after = Some(last);
+            match last {
+                Some(last) if snapshot.more && snapshot.items.len() < limit => message.key = last,
+                Some(_) | None => return Ok(snapshot),
+            }
         }
     }
 
@@ -263,6 +260,11 @@ impl Store for Etcd {
 
 fn kv(channel: Channel) -> KvClient<Channel> {
     KvClient::new(channel).max_decoding_message_size(LONGEST_MESSAGE)
+}
+
+/// The key right behind another.
+fn behind(key: &[u8]) -> Bytes {
+    Bytes::from([key, &[0]].concat())
 }
 
 /// A revision as etcd counts it: its empty store is of revision one, and zero asks for the newest.

@@ -23,8 +23,11 @@ use crate::{Cause, StoreError};
 pub(super) const LONGEST_MESSAGE: usize = 256 << 20;
 /// The wait before a member is asked again that has just failed.
 const PAUSE: Duration = Duration::from_millis(50);
-/// How often a quiet connection is tried, and how long it has to answer.
-const KEEP_ALIVE: Duration = Duration::from_secs(2);
+/// How often a quiet connection is tried. etcd ends one that is tried more often than every five seconds, and one that
+/// is tried without a call under way.
+const KEEP_ALIVE: Duration = Duration::from_secs(6);
+/// How long a connection that is tried has to answer.
+const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Whether a call may be made again when nobody knows whether it was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,11 +79,12 @@ impl Peers {
             };
             let made = Endpoint::from_shared(endpoint.clone()).map_err(invalid)?;
             let made = made
-                .connect_timeout(settings.attempt_timeout)
+                // Sooner than the attempt ends: nothing was asked over a connection that was never made.
+                .connect_timeout(settings.attempt_timeout / 2)
                 .tcp_nodelay(true)
                 .http2_keep_alive_interval(KEEP_ALIVE)
-                .keep_alive_timeout(KEEP_ALIVE)
-                .keep_alive_while_idle(true);
+                .keep_alive_timeout(KEEP_ALIVE_TIMEOUT)
+                .keep_alive_while_idle(false);
             let secure = made.uri().scheme_str() == Some("https");
             let made = if secure { made.tls_config(tls(&settings)).map_err(invalid)? } else { made };
             Ok(Peer { endpoint: endpoint.clone(), channel: made.connect_lazy() })

@@ -1,10 +1,9 @@
 //! What etcd's refusals mean. It tells them apart by words only, so its words stand here and nowhere else.
 
 use std::error::Error;
-use std::io;
 use std::sync::Arc;
 
-use tonic::{Code, Status};
+use tonic::{Code, ConnectError, Status};
 
 use crate::StoreError;
 
@@ -77,15 +76,6 @@ pub(super) fn judge(attempt: &str, status: &Status) -> Verdict {
 
 /// Whether the connection could not be made, so that nothing was asked.
 fn never_left(status: &Status) -> bool {
-    let mut cause = status.source();
-    while let Some(error) = cause {
-        if let Some(error) = error.downcast_ref::<io::Error>() {
-            use io::ErrorKind as Kind;
-            let unreachable =
-                [Kind::ConnectionRefused, Kind::HostUnreachable, Kind::NetworkUnreachable, Kind::NotFound];
-            return unreachable.contains(&error.kind());
-        }
-        cause = error.source();
-    }
-    false
+    let causes = std::iter::successors(status.source(), |cause| (*cause).source());
+    causes.into_iter().any(|cause| cause.is::<ConnectError>())
 }

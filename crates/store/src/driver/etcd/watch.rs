@@ -81,7 +81,7 @@ pub(super) async fn explain(peers: &Peers, ended: Ended, asked: Revision) -> Sto
     match ended {
         Ended::Compacted => StoreError::Compacted { asked, oldest: oldest(peers, asked).await },
         Ended::Ahead => StoreError::Ahead { asked, head: head(peers).await },
-        Ended::NoSuchLease => StoreError::NoSuchLease(crate::LeaseId(0)),
+        Ended::NoSuchLease => StoreError::invalid("request", "it names a lease that is not there"),
         Ended::Final(error) => error,
     }
 }
@@ -221,7 +221,11 @@ impl Follow {
         }
         if !connection.confirmed {
             connection.confirmed = true;
-            probe(&self.peers, &self.prefix, self.cursor).await?;
+            if let Err(error) = probe(&self.peers, &self.prefix, self.cursor).await {
+                // The answer is not believed, so it has to come again.
+                self.connection = None;
+                return Err(error);
+            }
         }
         self.pause = Duration::ZERO;
         let Some(connection) = &mut self.connection else { return Ok(()) };

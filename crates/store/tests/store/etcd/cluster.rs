@@ -140,7 +140,7 @@ async fn some_commits(store: &Etcd, more: u64) {
 
 /// Pauses a server for longer than a connection may be silent; the others go on.
 async fn pause(server: &Server, store: &Etcd) {
-    let until = Instant::now() + Duration::from_secs(6);
+    let until = Instant::now() + Duration::from_secs(11);
     server.signal("-STOP");
     while Instant::now() < until {
         some_commits(store, 30).await;

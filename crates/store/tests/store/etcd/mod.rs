@@ -202,3 +202,14 @@ async fn a_quiet_watch_outlives_the_restart_of_its_server() {
         }
     }
 }
+
+#[tokio::test]
+async fn a_quiet_watch_is_left_in_peace() {
+    let server = Server::start(&["--experimental-watch-progress-notify-interval=10m"]);
+    let store = server.ready(server.settings()).await;
+    let mut watch = store.watch("", Revision::ZERO).await.unwrap();
+    let quiet = tokio::time::timeout(Duration::from_secs(13), watch.next()).await;
+    assert!(quiet.is_err(), "{quiet:?}");
+    store.commit(Commit::new().put("a", "1")).await.unwrap();
+    assert!(matches!(next(&mut watch).await, Ok(News::Commit(_))));
+}
