@@ -28,6 +28,11 @@ async fn count_up(store: Etcd, key: String, stop: Arc<AtomicBool>) -> (String, u
         match store.commit(commit).await {
             Ok(_) => number = next,
             Err(StoreError::Uncertain { .. }) => number = look_up(&store, &key, number).await,
+            // One that was uncertain may also happen after it was looked up.
+            Err(StoreError::Conflict { differences }) => {
+                assert_eq!(differences[0].actual.as_ref().map(self::number), Some(next), "{key}");
+                number = next;
+            }
             Err(error) if error.is_retriable() => {}
             Err(error) => panic!("{key}: {error:?}"),
         }
