@@ -44,8 +44,11 @@ pub enum StoreError {
         /// Why.
         source: Cause,
     },
-    /// Nobody knows whether the change happened. Read before doing it again.
-    #[error("could not learn whether the attempt to {attempt} succeeded, hint: read before you repeat it")]
+    /// Nobody knows whether the change happened, and it may happen yet. Read before doing it again, and compare: what
+    /// is still on its way then conflicts instead of happening twice.
+    #[error(
+        "could not learn whether the attempt to {attempt} succeeded, hint: read, then repeat it with a comparison"
+    )]
     Uncertain {
         /// What was tried.
         attempt: String,

@@ -8,6 +8,7 @@
 //! | driver | for |
 //! |---|---|
 //! | [`embedded`] | one machine: one file, nothing to install; histories lie beside the items |
+//! | [`etcd`] | a fleet: an etcd cluster, 3.4 or newer |
 //!
 //! Read [`Store`] first, then [`Commit`], [`Snapshot`] and [`Watch`].
 
@@ -22,7 +23,7 @@ mod store;
 mod watch;
 
 pub use commit::{Commit, Committed, Compare, Difference, Expected, Put};
-pub use driver::embedded;
+pub use driver::{embedded, etcd};
 pub use error::{Cause, Holder, StoreError};
 pub use item::Item;
 pub use lease::{Lease, LeaseId};

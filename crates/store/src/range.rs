@@ -1,6 +1,6 @@
 //! Reading: one key, or all below a prefix as of one revision.
 
-use crate::{Item, Revision};
+use crate::{Item, Revision, StoreError};
 
 /// What was found under one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +42,14 @@ impl Range {
     pub fn pages_of(mut self, limit: usize) -> Self {
         self.limit = Some(limit);
         self
+    }
+
+    /// Refuses what no driver can answer.
+    pub(crate) fn check(&self) -> Result<(), StoreError> {
+        match self.limit {
+            Some(0) => Err(StoreError::invalid("range", "its pages hold no items")),
+            Some(_) | None => Ok(()),
+        }
     }
 
     /// The page behind one that was read, as of the same revision; `None` behind the last.

@@ -9,6 +9,7 @@
 mod crashes;
 mod disk;
 mod embedded;
+mod etcd;
 mod faults;
 mod random;
 mod suite;

@@ -200,6 +200,7 @@ pub(crate) async fn pages_are_of_one_revision(store: &dyn Store, prefix: &str) {
     assert!(read.iter().all(|item| item.value == "old"), "{read:?}");
     assert_eq!(keys(store, Range::of(prefix).pages_of(10)).await.len(), 10);
     assert!(!store.range(Range::of(prefix).pages_of(10)).await.unwrap().more);
+    assert!(store.range(Range::of(prefix).pages_of(0)).await.unwrap_err().is_invalid_input());
 }
 
 pub(crate) async fn the_past_can_be_read_until_it_is_compacted(store: &dyn Store, prefix: &str) {

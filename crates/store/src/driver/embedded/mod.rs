@@ -123,7 +123,7 @@ impl Embedded {
         self.shared.view()
     }
 
-    /// Writes a batch, all or nothing; answers when it is on disk.
+    /// Writes a batch, all or nothing; answers when it is on disk. Whoever stops waiting does not take it back.
     pub async fn write(&self, batch: Batch) -> Result<Committed, StoreError> {
         batch.commit.check()?;
         history::check(&batch.appends)?;

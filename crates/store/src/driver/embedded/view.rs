@@ -55,6 +55,7 @@ impl View {
 
     /// The items of a range as of one revision.
     pub fn range(&self, range: &Range) -> Result<Snapshot, StoreError> {
+        range.check()?;
         let revision = range.at.unwrap_or(self.head);
         self.check(revision)?;
         let mut page = Page { limit: range.limit.unwrap_or(usize::MAX), ..Page::default() };
