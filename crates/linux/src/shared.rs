@@ -14,6 +14,8 @@ use crate::space::{Spaces, locked};
 pub(crate) struct Shared {
     pub(crate) spaces: Spaces,
     pub(crate) indexes: Indexes,
+    /// How the tables of our routes were answered.
+    pub(crate) routes: crate::survey::Memory,
     /// Ends of pairs that came with the creation of the other end: namespace and name, and the index.
     peers: Mutex<HashMap<(String, String), u32>>,
     /// Links of ours by their index: namespace and name.
@@ -47,6 +49,7 @@ impl Shared {
         Ok(Self {
             spaces: Spaces::new(settings)?,
             indexes: Indexes::starting(u64::try_from(seed & u128::from(u64::MAX)).unwrap_or(0)),
+            routes: crate::survey::Memory::default(),
             peers: Mutex::default(),
             made: Mutex::default(),
             indexes_made: Mutex::default(),
