@@ -366,13 +366,21 @@ fn sysctl_items(
     expected: &[Expected],
     found: &mut Vec<Retrieved>,
 ) -> Result<(), KernelError> {
+    let prefix = format!("linux/sysctl/{netns}/");
+    let mut told: HashSet<&str> = HashSet::new();
     for Expected { key, value, .. } in expected {
-        let Some(rest) = key.as_str().strip_prefix("linux/sysctl/") else { continue };
-        let Some((owner, name)) = rest.split_once('/') else { continue };
-        if owner == netns.as_str()
-            && let Some(sysctl) = sysctl::find(shared, space, netns, name, value.downcast())?
-        {
+        let Some(name) = key.as_str().strip_prefix(&prefix) else { continue };
+        told.insert(name);
+        if let Some(sysctl) = sysctl::find(shared, space, netns, name, value.downcast())? {
             found.push(item(key.clone(), sysctl, None, None));
+        }
+    }
+    // What we changed is ours, also if nobody expects it: an earlier run may have done it.
+    for name in shared.parameters.changed_in(space) {
+        if !told.contains(name.as_str())
+            && let Some(sysctl) = sysctl::find(shared, space, netns, &name, None)?
+        {
+            found.push(item(sysctl.key(), sysctl, None, Some(Origin::Declared)));
         }
     }
     Ok(())
