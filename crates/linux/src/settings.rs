@@ -21,6 +21,9 @@ pub struct Settings {
     /// The receive buffer of a watching socket, in bytes: what the kernel may be ahead of us before events are lost.
     /// Default: 8 MiB.
     pub watch_buffer: usize,
+    /// The file that remembers which kernel parameters were changed and what they were, so that a later run can give
+    /// them back. Default: `None`, they are forgotten when the agent ends.
+    pub parameters: Option<PathBuf>,
 }
 
 impl Default for Settings {
@@ -30,6 +33,7 @@ impl Default for Settings {
             protocol: PROTOCOL,
             concurrency: 8,
             watch_buffer: 8 << 20,
+            parameters: None,
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::address::{self, Seen};
 use crate::netlink::{KernelError, Message, flag, rtnl};
 use crate::order::{Order, Site};
 
-/// Borrows the first address of each family that the lender has.
+/// Borrows the first address of each family that the lender has, and drops what was borrowed and is not lent any more.
 pub(crate) fn create(
     site: &mut Site<'_>,
     unnumbered: &Unnumbered,
@@ -26,10 +26,18 @@ pub(crate) fn create(
         return Err(KernelError::refused("borrow address", subject, rustix::io::Errno::ADDRNOTAVAIL.into()));
     }
     let protocol = site.shared.borrowed_protocol();
+    let refused = |refusal| KernelError::refused("read addresses", &unnumbered.link, refusal);
+    let present = address::read_link(&mut site.space.requests(), index).map_err(refused)?;
+    let is_stale = |seen: &&Seen| {
+        seen.protocol == protocol && borrowed.iter().all(|address| address.address != seen.address.address)
+    };
+    let drop = |seen: &Seen| address::message(rtnl::DELADDR, 0, index, &seen.address, protocol);
     let add = |address: &Address| {
         address::message(rtnl::NEWADDR, flag::CREATE | flag::REPLACE, index, address, protocol)
     };
-    Ok(Order::new("borrow address", borrowed.iter().map(add).collect::<Vec<Message>>()))
+    let messages: Vec<Message> =
+        present.iter().filter(is_stale).map(drop).chain(borrowed.iter().map(add)).collect();
+    Ok(Order::new("borrow address", messages))
 }
 
 /// Gives back what was borrowed.

@@ -1,6 +1,8 @@
 //! What the driver promises, with a world that can hang, panic, forget and be late.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+#[path = "driver/ahead.rs"]
+mod ahead;
 #[path = "driver/single.rs"]
 mod single;
 #[path = "driver/verify.rs"]

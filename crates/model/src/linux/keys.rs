@@ -84,6 +84,11 @@ pub fn route(netns: &NetnsName, table: Table, destination: IpNet, metric: u32) -
     Key::from(format!("linux/route/{netns}/{table}/{destination}/{metric}"))
 }
 
+/// How the keys of the routes of a namespace begin.
+pub fn routes_in(netns: &NetnsName) -> String {
+    format!("linux/route/{netns}/")
+}
+
 /// The key of an nftables table.
 pub fn nftables(netns: &NetnsName, family: &str, name: &str) -> Key {
     Key::from(format!("linux/nftables/{netns}/{family}/{name}"))
