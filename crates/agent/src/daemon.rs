@@ -7,8 +7,6 @@
 
 use std::path::Path;
 
-use std::path::Path;
-
 use kilter_cli::daemon::Daemon;
 use kilter_cli::{CommandError, Exit, Output, read, report};
 use kilter_events::{EventRecord, Fatal, FatalReason};
@@ -87,10 +85,6 @@ async fn run(settings: Settings, output: Output) -> Result<Exit, CommandError> {
         .map_err(|error| broken("failed to start the agent", error))?; // 6
     let mut agent = agent.keeping(keep).cleaning_up(settings.clean_up).beating(journal.manager.beat);
     followed.into_iter().for_each(|directory| agent.follow(directory));
-    let socket =
-        Socket::open(&settings.socket).map_err(|error| refused("nobody could ask the agent", error))?;
-    let serving = serve(&socket, agent.desk()).map_err(|error| broken("failed to serve", error))?;
-    tokio::spawn(serving);
     signals::heed(agent.stop()).map_err(|error| broken("failed to listen for signals", error))?;
     agent.begin(kept, said).map_err(|error| broken("failed to declare what was kept", error))?; // 7
     let serving = serve(&socket, agent.desk()).map_err(|error| broken("failed to serve", error))?;

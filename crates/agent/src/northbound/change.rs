@@ -10,7 +10,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
 use super::{Northbound, confirm, convert, declared, past};
-use crate::desk::{Applied, Changing, Confirm, Declaration, Desk, Expected, Options, Progress};
+use crate::desk::{Applied, Changing, Declaration, Desk, Expected, Options, Progress};
 
 /// How much progress waits for a slow client before the desk's own queue does.
 const PROGRESS: usize = 64;
@@ -83,8 +83,7 @@ fn options(request: &v1::ApplyRequest, on_failure: v1::OnFailure, who: String) -
             .map(|digest| (Key::new(&digest.key), digest.digest.clone()))
             .collect(),
     });
-    let within = request.confirm.as_ref().map(|confirm| span(confirm.within.as_ref())).transpose()?;
-    let confirm = within.map(|within| Confirm { within });
+    let confirm = request.confirm.as_ref().map(confirm::within).transpose()?;
     let description = request.description.clone();
     Ok(Options { on_failure, expected, confirm, description, who, ..Options::default() })
 }
@@ -135,7 +134,12 @@ pub(super) fn relay(
 }
 
 /// How it ended: the transaction, and where every item concerned stands.
-async fn ended_well(desk: &Desk, applied: Applied, declared: Vec<Key>, instance: &str) -> v1::Ended {
+pub(super) async fn ended_well(
+    desk: &Desk,
+    applied: Applied,
+    declared: Vec<Key>,
+    instance: &str,
+) -> v1::Ended {
     let record = applied.record;
     let mut ended = v1::Ended {
         confirmation: applied.confirmation.as_ref().map(confirm::confirmation),

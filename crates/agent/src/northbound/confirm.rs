@@ -16,13 +16,22 @@ use tokio::time::{sleep_until, timeout};
 
 use super::{Northbound, change, convert};
 use crate::confirm::{ConfirmError, Pending};
-use crate::desk::{Desk, View};
+use crate::desk::{Confirm, Desk};
 
 /// How often probes are tried, and how long each may take.
 const ROUND: Duration = Duration::from_secs(1);
 
 /// How many rounds in a row decide.
 const ENOUGH: u32 = 3;
+
+/// How long a change shall wait.
+pub(super) fn within(asked: &v1::ConfirmWithin) -> Result<Confirm, Problem> {
+    let within = change::span(asked.within.as_ref())?;
+    if within.is_zero() {
+        return Err(Problem::new(Reason::Invalid, "a change must wait for some time to be confirmed"));
+    }
+    Ok(Confirm { within })
+}
 
 /// A change that waits.
 pub(super) fn confirmation(pending: &Pending) -> v1::Confirmation {
@@ -81,11 +90,9 @@ impl Northbound {
 
     /// Takes back what waits, and says how that went.
     pub(super) async fn take_back(&self, id: &str) -> Result<v1::Ended, Problem> {
-        let seq = self.desk.cancel(named(id)?).await.map_err(|error| refusal(&error))?;
-        let went_back =
-            move |view: &View<'_>| view.scheduler.history().get(seq).map(|record| convert::summary(record));
-        let transaction = self.desk.inquire(went_back).await.map_err(|gone| change::ended(&gone))?;
-        Ok(v1::Ended { transaction, ..v1::Ended::default() })
+        let applied = self.desk.cancel(named(id)?).await.ended().await;
+        let applied = applied.map_err(|error| convert::refusal(&error))?;
+        Ok(change::ended_well(&self.desk, applied, Vec::new(), &self.instance).await)
     }
 }
 
@@ -103,7 +110,7 @@ pub(super) async fn decide(desk: Desk, id: Seq, probes: Vec<v1::Probe>) {
         }
         // Somebody may have been faster; then there is nothing left to decide.
         if bad >= ENOUGH {
-            let _ = desk.cancel(Some(id)).await;
+            let _ = desk.cancel(Some(id)).await.ended().await;
             return;
         }
         if good >= ENOUGH {

@@ -237,6 +237,7 @@ pub(super) fn refusal(error: &ApplyError) -> v1::Problem {
         | ApplyError::Refused { .. }
         | ApplyError::Unconfirmed { .. }
         | ApplyError::NotKept { .. } => Reason::Refused,
+        ApplyError::NotWaiting(_) => Reason::Unknown,
         ApplyError::Unkept { .. } => Reason::Broken,
         ApplyError::BadName { .. } => Reason::Invalid,
         ApplyError::Busy | ApplyError::Gone => Reason::Unavailable,
