@@ -43,7 +43,7 @@ pub enum CallError {
     },
     /// The agent went away while it was asked.
     #[error("the agent went away")]
-    Gone(#[source] Box<Status>),
+    Gone(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The agent says why not.
     #[error("{0}")]
     Answered(Box<Problem>),
@@ -63,7 +63,7 @@ pub async fn connect(socket: &Path) -> Result<Client, CallError> {
             .max_decoding_message_size(LARGEST)
             .max_encoding_message_size(LARGEST)),
         Err(error) => {
-            let (socket, source) = (socket.to_owned(), root(error));
+            let (socket, source) = (socket.to_owned(), root(&error));
             let kind = source.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
             Err(match kind == Some(std::io::ErrorKind::PermissionDenied) {
                 true => CallError::Closed { socket, source },
@@ -74,8 +74,8 @@ pub async fn connect(socket: &Path) -> Result<Client, CallError> {
 }
 
 /// The deepest cause: the layers above it only say that a connection could not be made.
-fn root(error: tonic::transport::Error) -> Box<dyn std::error::Error + Send + Sync> {
-    let mut deepest: &dyn std::error::Error = &error;
+fn root(error: &(dyn std::error::Error + 'static)) -> Box<dyn std::error::Error + Send + Sync> {
+    let mut deepest = error;
     while let Some(cause) = deepest.source() {
         deepest = cause;
     }
@@ -91,7 +91,8 @@ impl From<Status> for CallError {
             return Self::Answered(Box::new(problem));
         }
         if matches!(status.code(), Code::Unavailable | Code::Cancelled | Code::Unknown) {
-            return Self::Gone(Box::new(status));
+            let said = || status.message().into();
+            return Self::Gone(std::error::Error::source(&status).map_or_else(said, root));
         }
         if status.code() == Code::Unimplemented {
             let message = "the agent does not know this request";

@@ -201,6 +201,9 @@ fn follow(page: &Path) {
                 }
             }
         }
+        if block.text.iter().any(|line| line == "^C") {
+            terminal.finish("0");
+        }
     }
     for terminal in terminals.values_mut().filter(|terminal| !terminal.is_open) {
         terminal.finish("0");
@@ -210,6 +213,11 @@ fn follow(page: &Path) {
 #[test]
 fn first_steps_are_as_the_guide_says() {
     follow(&root().join("docs/guides/first-steps.md"));
+}
+
+#[test]
+fn every_verb_does_in_ten_minutes_what_the_guide_says() {
+    follow(&root().join("docs/guides/ten-minutes.md"));
 }
 
 #[test]
