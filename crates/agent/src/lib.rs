@@ -14,6 +14,7 @@ pub mod drive;
 pub mod feed;
 mod show;
 mod signals;
+pub mod telemetry;
 pub mod up;
 
 pub use clock::SteadyClock;
