@@ -26,6 +26,7 @@ use crate::northbound::socket::Socket;
 use crate::notify::ServiceManager;
 use crate::settings::Settings;
 use crate::signals;
+use crate::telemetry::{Metrics, Traces, Watched, logs, scrape};
 
 /// Keeps a network until it is stopped.
 ///
@@ -56,6 +57,7 @@ pub fn daemon(arguments: &Daemon, socket: Option<&Path>, output: Output) -> Resu
 }
 
 async fn run(settings: Settings, output: Output) -> Result<Exit, CommandError> {
+    logs::begin(&settings.telemetry.logs).map_err(|error| refused("the agent cannot be started", error))?;
     let mut journal = Journal::new(output);
     let (keep, kept) = Keep::open(&settings.state_directory, &settings.state, Codec::documents())
         .map_err(|error| refused("the agent cannot be started", error))?; // 4
@@ -89,8 +91,20 @@ async fn run(settings: Settings, output: Output) -> Result<Exit, CommandError> {
     agent.begin(kept, said).map_err(|error| broken("failed to declare what was kept", error))?; // 7
     let serving = serve(&socket, agent.desk()).map_err(|error| broken("failed to serve", error))?;
     tokio::spawn(serving); // 8
-    agent.run(&mut journal).await;
-    journal.end(settings.clean_up)
+    let metrics = Metrics::default();
+    let scraped = scrape::serve(&settings.telemetry.metrics, metrics.clone()).await;
+    if let Some(scraped) = scraped.map_err(|error| refused("the agent cannot be started", error))? {
+        tokio::spawn(scraped);
+    }
+    let traces = Traces::begin(&settings.telemetry.traces);
+    let traces = traces.map_err(|error| refused("the agent cannot be started", error))?;
+    let last = traces.as_ref().map(Traces::last);
+    let mut watched = Watched::new(journal, metrics, traces);
+    agent.run(&mut watched).await;
+    if let Some(last) = last {
+        last.take().await;
+    }
+    watched.into_inner().end(settings.clean_up)
 }
 
 fn refused(attempt: &str, source: impl std::error::Error + Send + Sync + 'static) -> CommandError {

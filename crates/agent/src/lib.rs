@@ -23,6 +23,7 @@ pub mod settings;
 mod show;
 mod signals;
 mod start;
+pub mod telemetry;
 pub mod up;
 
 pub use clock::SteadyClock;

@@ -13,6 +13,7 @@ use kilter_model::document::{Place, closest};
 use serde::{Deserialize, Serialize};
 
 use crate::keep::Settings as StateSettings;
+use crate::telemetry;
 
 /// The settings of the daemon.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,6 +33,8 @@ pub struct Settings {
     pub events: EventSettings,
     /// The southbound.
     pub linux: LinuxSettings,
+    /// Logs, metrics and traces.
+    pub telemetry: telemetry::Settings,
 }
 
 /// A directory that the agent follows.
@@ -54,6 +57,7 @@ impl Default for Settings {
             state: StateSettings::default(),
             events: EventSettings::default(),
             linux: LinuxSettings::default(),
+            telemetry: telemetry::Settings::default(),
         }
     }
 }

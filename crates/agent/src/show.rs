@@ -110,7 +110,7 @@ impl Audience for Show {
     fn planned(&mut self, plan: &Plan, declares: bool) -> Decision {
         self.declares = declares;
         self.answered = 0;
-        self.planned = plan.steps.iter().filter(|step| is_operation(step)).count();
+        self.planned = plan.steps.iter().filter(|step| step.is_operation()).count();
         if declares {
             self.print(&plan::text(&plan.steps));
         }
@@ -128,7 +128,7 @@ impl Audience for Show {
 
     fn committed(&mut self, record: &Record) {
         self.progress("");
-        let done = record.steps().iter().filter(|step| is_operation(step)).count();
+        let done = record.steps().iter().filter(|step| step.is_operation()).count();
         let failed = record.failures.len();
         let heading = match &record.txn_type {
             TxnType::Refresh | TxnType::DownstreamResync => "drift",
@@ -145,7 +145,8 @@ impl Audience for Show {
             let millis = record.duration().as_millis();
             self.print(&format!("done: {}{failed} in {millis} ms\n", count(done, "operation")));
         } else if done > 0 {
-            let steps: Vec<Step> = record.steps().iter().filter(|step| is_operation(step)).cloned().collect();
+            let steps: Vec<Step> =
+                record.steps().iter().filter(|step| step.is_operation()).cloned().collect();
             self.print(&format!("{heading}: txn #{}\n{}", record.seq, plan::steps(&steps)));
         }
     }
@@ -214,9 +215,4 @@ impl Audience for Show {
 /// Where each item is declared.
 fn places(declared: &[Declared]) -> BTreeMap<Key, Place> {
     declared.iter().map(|item| (item.key.clone(), item.place.clone())).collect()
-}
-
-/// Whether a step changes the world.
-fn is_operation(step: &Step) -> bool {
-    matches!(step.action, Action::Create | Action::Update | Action::Delete)
 }

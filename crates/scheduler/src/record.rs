@@ -94,6 +94,11 @@ pub struct Step {
 }
 
 impl Step {
+    /// Whether the step changes the world.
+    pub fn is_operation(&self) -> bool {
+        matches!(self.action, Action::Create | Action::Update | Action::Delete)
+    }
+
     /// Whether the step only keeps the record complete and says nothing to a person: a declared value is taken over
     /// without anything being done, or what the way back leaves behind is dropped.
     pub fn is_quiet(&self) -> bool {

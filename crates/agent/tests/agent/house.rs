@@ -6,7 +6,7 @@ use std::time::Duration;
 use kilter_agent::SteadyClock;
 use kilter_agent::desk::{Applied, ApplyError, Declaration, Desk, Options, Put};
 use kilter_agent::drift::Attention;
-use kilter_agent::drive::{Agent, Stop};
+use kilter_agent::drive::{Agent, Audience, Stop};
 use kilter_agent::keep::{Codec, Keep, Kept, Settings as KeepSettings};
 use kilter_events::{EventLoop, Parts, Settings};
 use kilter_model::document::Declared;
@@ -36,11 +36,25 @@ impl House {
         Self::beginning(hand, directory, Vec::new())
     }
 
+    /// An agent that somebody looks at.
+    pub(crate) fn before(audience: impl Audience + 'static) -> Self {
+        Self::with(Hand::default(), None, Vec::new(), audience)
+    }
+
     /// An agent that begins with what directories declare.
     pub(crate) fn beginning(
         hand: Hand,
         directory: Option<&Path>,
         directories: Vec<(String, Option<Vec<Declared>>)>,
+    ) -> Self {
+        Self::with(hand, directory, directories, ())
+    }
+
+    fn with(
+        hand: Hand,
+        directory: Option<&Path>,
+        directories: Vec<(String, Option<Vec<Declared>>)>,
+        mut audience: impl Audience + 'static,
     ) -> Self {
         let clock = SteadyClock::start();
         let mut scheduler = Scheduler::default();
@@ -61,7 +75,7 @@ impl House {
         }
         agent.begin(kept, directories).unwrap();
         let (desk, stop) = (agent.desk(), agent.stop());
-        let running = tokio::spawn(async move { agent.run(&mut ()).await });
+        let running = tokio::spawn(async move { agent.run(&mut audience).await });
         Self { hand, desk, keep: keeps, stop, running }
     }
 

@@ -5,3 +5,4 @@ mod confirm;
 mod desk;
 mod house;
 mod keep;
+mod telemetry;
