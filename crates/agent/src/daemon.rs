@@ -75,8 +75,8 @@ async fn run(settings: Settings, output: Output) -> Result<Exit, CommandError> {
         said.push((directory.name.clone(), declared.ok()));
     } // 5
     let parts = assemble::Settings {
+        linux: settings.southbound(),
         events: settings.events,
-        linux: settings.linux,
         ..assemble::Settings::default()
     };
     let assembly = assemble(parts).map_err(|error| broken("failed to start the agent", error))?;
