@@ -218,5 +218,5 @@ fn places(declared: &[Declared]) -> BTreeMap<Key, Place> {
 
 /// Whether a step changes the world.
 fn is_operation(step: &Step) -> bool {
-    matches!(step.action, Action::Create | Action::Update | Action::Delete)
+    !step.marks.property && matches!(step.action, Action::Create | Action::Update | Action::Delete)
 }

@@ -131,7 +131,7 @@ pub enum Note {
 pub struct Marks {
     /// The item is derived.
     pub derived: bool,
-    /// The item is a property: derived, and no kind owns its key.
+    /// The item is a property: derived, and nobody makes it.
     pub property: bool,
     /// The step belongs to the way back.
     pub revert: bool,
