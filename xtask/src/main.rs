@@ -15,6 +15,7 @@ mod setup;
 mod simulate;
 mod test;
 mod tidy;
+mod unprivileged;
 
 use std::process::ExitCode;
 

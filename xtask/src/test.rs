@@ -5,7 +5,8 @@
 //! 1. set-up of what is missing;
 //! 2. format;
 //! 3. lints, warnings denied;
-//! 4. every test of the workspace, documentation examples among them;
+//! 4. every test of the workspace, documentation examples among them; without root, those that change the network run
+//!    afterwards, in namespaces of their own;
 //! 5. tidy;
 //! 6. a short seeded run of random histories.
 //!
@@ -18,7 +19,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{asks_for_help, child, setup, simulate, tidy};
+use crate::{asks_for_help, child, setup, simulate, tidy, unprivileged};
 
 const HELP: &str = "\
 The one door: set-up, format, lints, all tests, tidy, a short seeded run.
@@ -60,6 +61,8 @@ enum Work {
     Setup,
     Cargo(Vec<String>),
     CargoTest(Vec<String>),
+    /// Tests that run in namespaces of their own.
+    Unprivileged(Vec<String>),
     Tidy,
 }
 
@@ -73,7 +76,9 @@ impl Step {
     fn again(&self) -> String {
         match &self.work {
             Work::Setup => "cargo xtask test".to_owned(),
-            Work::Cargo(arguments) | Work::CargoTest(arguments) => child::shown(arguments),
+            Work::Cargo(arguments) | Work::CargoTest(arguments) | Work::Unprivileged(arguments) => {
+                child::shown(arguments)
+            }
             Work::Tidy => "cargo xtask tidy".to_owned(),
         }
     }
@@ -85,6 +90,7 @@ impl Step {
                 child::succeeds(child::cargo(arguments).current_dir(child::root())).map(Tally::of)
             }
             Work::CargoTest(arguments) => cargo_test(arguments),
+            Work::Unprivileged(arguments) => unprivileged::probe().and_then(|()| cargo_test(arguments)),
             Work::Tidy => tidy::run(&[]).map(Tally::of),
         }
     }
@@ -96,7 +102,11 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
         print!("{HELP}");
         return Ok(true);
     }
-    let steps = if arguments.is_empty() { all_steps() } else { vec![filtered_step(arguments)?] };
+    let steps = if arguments.is_empty() {
+        all_steps(unprivileged::is_root())
+    } else {
+        vec![filtered_step(arguments)?]
+    };
     let mut total = Tally::default();
     for (index, step) in steps.iter().enumerate() {
         let again = step.again();
@@ -118,19 +128,28 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     Ok(total.failed == 0)
 }
 
-fn all_steps() -> Vec<Step> {
+fn all_steps(is_root: bool) -> Vec<Step> {
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
     let clippy = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
     let mut seeded = words(&simulate::CARGO_RUN);
     seeded.extend(words(&["--seeds", HISTORIES]));
-    vec![
+    let mut tests = vec![Step { title: "tests", work: Work::CargoTest(words(&CARGO_TEST)) }];
+    if !is_root {
+        let others = [&CARGO_TEST[..], &["--exclude", unprivileged::PACKAGE][..]].concat();
+        tests = vec![
+            Step { title: "tests", work: Work::CargoTest(words(&others)) },
+            Step { title: "kernel tests", work: Work::Unprivileged(unprivileged::cargo_words()) },
+        ];
+    }
+    let mut steps = vec![
         Step { title: "set-up", work: Work::Setup },
         Step { title: "format", work: Work::Cargo(words(&["fmt", "--all", "--check"])) },
         Step { title: "lints", work: Work::Cargo(words(&clippy)) },
-        Step { title: "tests", work: Work::CargoTest(words(&CARGO_TEST)) },
-        Step { title: "tidy", work: Work::Tidy },
-        Step { title: "seeded run", work: Work::Cargo(seeded) },
-    ]
+    ];
+    steps.append(&mut tests);
+    steps.push(Step { title: "tidy", work: Work::Tidy });
+    steps.push(Step { title: "seeded run", work: Work::Cargo(seeded) });
+    steps
 }
 
 /// The test step for `FILTER... [-- TEST-FLAGS...]`.
@@ -236,7 +255,11 @@ mod tests {
 
     #[test]
     fn the_steps_come_in_the_order_of_the_module_doc() {
-        let titles: Vec<_> = all_steps().iter().map(|step| step.title).collect();
-        assert_eq!(titles, ["set-up", "format", "lints", "tests", "tidy", "seeded run"]);
+        let titles = |is_root| all_steps(is_root).iter().map(|step| step.title).collect::<Vec<_>>();
+        assert_eq!(titles(true), ["set-up", "format", "lints", "tests", "tidy", "seeded run"]);
+        assert_eq!(
+            titles(false),
+            ["set-up", "format", "lints", "tests", "kernel tests", "tidy", "seeded run"]
+        );
     }
 }

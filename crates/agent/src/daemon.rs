@@ -13,7 +13,7 @@ use kilter_events::{EventRecord, Fatal, FatalReason};
 use kilter_linux::{drift, sandbox};
 use kilter_model::document::Declared;
 use kilter_scheduler::render::one_line;
-use kilter_scheduler::{Action, Record, Scheduler};
+use kilter_scheduler::{Action, Record, Scheduler, Step};
 
 use crate::alone::Alone;
 use crate::assemble::{self, assemble};
@@ -77,8 +77,8 @@ async fn run(settings: Settings, output: Output) -> Result<Exit, CommandError> {
         said.push((directory.name.clone(), declared.ok()));
     } // 5
     let parts = assemble::Settings {
+        linux: settings.southbound(),
         events: settings.events,
-        linux: settings.linux,
         ..assemble::Settings::default()
     };
     let assembly = assemble(parts).map_err(|error| broken("failed to start the agent", error))?;
@@ -155,10 +155,11 @@ impl Journal {
 
 impl Audience for Journal {
     fn committed(&mut self, record: &Record) {
-        let operations = record
-            .steps()
-            .iter()
-            .filter(|step| matches!(step.action, Action::Create | Action::Update | Action::Delete));
+        let is_operation = |step: &&Step| {
+            let acts = matches!(step.action, Action::Create | Action::Update | Action::Delete);
+            acts && !step.marks.property
+        };
+        let operations = record.steps().iter().filter(is_operation);
         let (done, millis) = (operations.count(), record.duration().as_millis());
         if done == 0 && record.failures.is_empty() {
             return;

@@ -124,6 +124,14 @@ impl Settings {
         Ok(settings)
     }
 
+    /// The settings of the southbound: which kernel parameters were changed is remembered with the rest of what must outlive
+    /// the agent, unless another file is named.
+    pub fn southbound(&self) -> LinuxSettings {
+        let mut linux = self.linux.clone();
+        linux.parameters.get_or_insert_with(|| self.state_directory.join("parameters"));
+        linux
+    }
+
     fn check(&self) -> Result<(), Wrong> {
         let wrong =
             |message: String, hint: &str| Err(Wrong { place: None, message, hint: Some(hint.to_owned()) });
@@ -198,6 +206,15 @@ mod tests {
         assert_eq!(settings.directory[0].name, "site");
         assert_eq!((settings.state.history_days, settings.linux.protocol), (3, 76));
         assert!(settings.clean_up && settings.events.prune);
+    }
+
+    #[test]
+    fn changed_parameters_are_remembered_in_the_state_directory_unless_a_file_is_named() {
+        let parameters = |text: &str| Settings::parse("kilter.toml", text).unwrap().southbound().parameters;
+        let state = "state-directory = \"/s\"\n";
+        assert_eq!(parameters(state), Some(PathBuf::from("/s/parameters")));
+        let named = format!("{state}[linux]\nparameters = \"/elsewhere\"\n");
+        assert_eq!(parameters(&named), Some(PathBuf::from("/elsewhere")));
     }
 
     #[test]

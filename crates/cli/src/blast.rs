@@ -28,7 +28,8 @@ struct Fate<'a> {
 /// What these steps put at risk.
 pub fn radius(steps: &[Step]) -> BlastRadius {
     let mut fates: BTreeMap<&Key, Fate<'_>> = BTreeMap::new();
-    for step in steps {
+    // A property is what others stand on; that they do is told of them.
+    for step in steps.iter().filter(|step| !step.marks.property) {
         follow(fates.entry(&step.key).or_default(), step);
     }
     let removed: BTreeSet<&Key> =

@@ -82,7 +82,8 @@ pub fn step(step: &Step) -> v1::Step {
         revert: step.marks.revert,
         retry: step.marks.retry,
         recreate: step.marks.recreate,
-        quiet: step.is_quiet(),
+        // A property comes and goes by itself: there is nothing to do, and nothing that can fail.
+        quiet: step.is_quiet() || step.marks.property,
         ..v1::Step::default()
     };
     match step.note.as_deref() {

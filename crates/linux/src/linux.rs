@@ -28,6 +28,7 @@ pub const KINDS: &[&str] = &[
     "linux.port",
     "linux.address",
     "linux.unnumbered",
+    "linux.reach",
     "linux.route",
     "linux.rule",
     "linux.neighbour",

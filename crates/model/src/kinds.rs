@@ -12,6 +12,7 @@ use crate::linux::netns::NetnsKind;
 use crate::linux::nftables::NftablesKind;
 use crate::linux::port::PortKind;
 use crate::linux::qdisc::QdiscKind;
+use crate::linux::reach::ReachKind;
 use crate::linux::route::RouteKind;
 use crate::linux::rule::RuleKind;
 use crate::linux::sysctl::SysctlKind;
@@ -59,6 +60,7 @@ pub fn descriptors() -> Result<Vec<Box<dyn Descriptor>>, PatternError> {
         describe(PortKind)?,
         describe(AddressKind)?,
         describe(UnnumberedKind)?,
+        describe(ReachKind)?,
         describe(RouteKind)?,
         describe(RuleKind)?,
         describe(NeighbourKind)?,
@@ -78,7 +80,8 @@ pub fn register(registry: &mut Registry) -> Result<(), RegisterError> {
 }
 
 /// What no document declares by itself: it is derived from a link.
-const ONLY_DERIVED: &[&str] = &["linux/up/", "linux/port/", "linux/address/", "linux/unnumbered/"];
+const ONLY_DERIVED: &[&str] =
+    &["linux/up/", "linux/port/", "linux/address/", "linux/reach/", "linux/unnumbered/"];
 
 /// Whether the item of this key can only be derived from another one.
 pub fn is_only_derived(key: &str) -> bool {

@@ -40,8 +40,8 @@ const BEHAVIOUR: &[(&str, &str, &str)] = &[
     ("existing", "the link itself, whoever makes it", "nothing"),
     (
         "route",
-        "each `link` up; each gateway inside the network of an address on that link (any link, if none is named) or \
-         reached by a direct route, unless it is `onlink` or an IPv6 link-local one; an address that is its `source`",
+        "each `link` up; each gateway inside the network of an address on that link (any link that is up, if none is \
+         named) or reached by a direct route, unless it is `onlink` or an IPv6 link-local one; an address that is its `source`",
         "nothing: table, destination and metric are the key",
     ),
     (

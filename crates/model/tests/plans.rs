@@ -1,14 +1,14 @@
 //! Documents become plans: each file is one claim about what the Linux kinds need, derive and change in place.
 //!
 //! A file begins with the claim; then `== apply` with a document, `== remove KEY…`, `== observe KEY…` (a foreign link,
-//! its being up, an address) or `== forget KEY…`; then what happens, in a world where everything succeeds.
+//! its being up, an address, what it lets reach) or `== forget KEY…`; then what happens, in a world where everything succeeds.
 //! `UPDATE_GOLDENFILES=1` writes the last part anew.
 
 use std::path::Path;
 
 use kilter_model::document::{Declared, Source, read};
 use kilter_model::kinds::descriptors;
-use kilter_model::linux::{Address, Link, LinkAddress, LinkFields, LinkKind, Name, Up, keys};
+use kilter_model::linux::{Address, Link, LinkAddress, LinkFields, LinkKind, Name, Reach, Up, keys};
 use kilter_scheduler::{
     Answer, Change, Key, Observation, Origin, Scheduler, Stage, Timestamp, Txn, ValueRef,
 };
@@ -29,6 +29,10 @@ fn foreign(key: &str) -> ValueRef {
         Some("address") => {
             let address = Address::new(keys::network_at_the_end(key).expect("the key ends in an address"));
             ValueRef::new(LinkAddress { netns, link, vrf: None, address })
+        }
+        Some("reach") => {
+            let address = keys::network_at_the_end(key).expect("the key ends in an address");
+            ValueRef::new(Reach { netns, link, address, needs_up: false })
         }
         _ => panic!("`{key}` is not observed here"),
     }

@@ -96,6 +96,12 @@ pub trait Descriptor: Send + Sync {
         overlay.clone()
     }
 
+    /// Whether the items of this kind are properties: derived items that nobody makes, and that are there as long as what
+    /// they need is. They are part of the graph and cost no operation.
+    fn is_property(&self) -> bool {
+        false
+    }
+
     /// How the actual state is learnt.
     fn reads(&self) -> Reads {
         Reads::Itself
@@ -144,6 +150,12 @@ pub trait Kind: Send + Sync + 'static {
     /// read back from what they show, [`crate::merge_fields`] does it field by field.
     fn merge(&self, _key: &Key, _value: &Self::Value, _overlay: &Self::Value) -> Option<Self::Value> {
         None
+    }
+
+    /// Whether the items of this kind are properties: derived items that nobody makes, and that are there as long as what
+    /// they need is. They are part of the graph and cost no operation.
+    fn is_property(&self) -> bool {
+        false
     }
 
     /// How the actual state is learnt.
@@ -222,6 +234,10 @@ impl<K: Kind> Descriptor for Typed<K> {
             _ => None,
         };
         merged.map_or_else(|| overlay.clone(), ValueRef::new)
+    }
+
+    fn is_property(&self) -> bool {
+        self.kind.is_property()
     }
 
     fn reads(&self) -> Reads {

@@ -96,7 +96,7 @@ pub struct Step {
 impl Step {
     /// Whether the step changes the world.
     pub fn is_operation(&self) -> bool {
-        matches!(self.action, Action::Create | Action::Update | Action::Delete)
+        !self.marks.property && matches!(self.action, Action::Create | Action::Update | Action::Delete)
     }
 
     /// Whether the step only keeps the record complete and says nothing to a person: a declared value is taken over
@@ -136,7 +136,7 @@ pub enum Note {
 pub struct Marks {
     /// The item is derived.
     pub derived: bool,
-    /// The item is a property: derived, and no kind owns its key.
+    /// The item is a property: derived, and nobody makes it.
     pub property: bool,
     /// The step belongs to the way back.
     pub revert: bool,

@@ -156,7 +156,7 @@ pub(super) fn summary(record: &Record) -> v1::TransactionSummary {
 /// Whether a step changes the world.
 fn is_operation(step: &kilter_scheduler::Step) -> bool {
     use kilter_scheduler::Action;
-    matches!(step.action, Action::Create | Action::Update | Action::Delete)
+    !step.marks.property && matches!(step.action, Action::Create | Action::Update | Action::Delete)
 }
 
 /// One transaction with its plan and what was carried out.

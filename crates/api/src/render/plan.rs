@@ -31,7 +31,7 @@ pub fn is_told(step: &Step) -> bool {
 
 /// Whether a step changes the world.
 pub fn is_operation(step: &Step) -> bool {
-    matches!(step.action(), Action::Create | Action::Update | Action::Delete)
+    !step.quiet && matches!(step.action(), Action::Create | Action::Update | Action::Delete)
 }
 
 /// What a plan puts at risk; nothing if nothing that exists is touched.

@@ -158,6 +158,18 @@ fn the_service_manager_is_told_how_the_agent_stands() {
 }
 
 #[test]
+fn a_parameter_that_was_changed_before_a_crash_is_given_back_after_it() {
+    let said = script(
+        "forwards() { cat /proc/sys/net/ipv4/ip_forward; }
+         forwards; printf 'kind: sysctl\nname: net.ipv4.ip_forward\nvalue: 1\n' > /run/site/forward.yaml
+         begin /run/log1; forwards
+         kill_it; rm /run/site/forward.yaml; begin /run/log2; until_true 'grep -q ^0 /proc/sys/net/ipv4/ip_forward'
+         forwards; end",
+    );
+    assert_eq!(said, "0\n1\n0\ncode 0\n");
+}
+
+#[test]
 fn the_daemon_answers_and_what_it_was_told_outlives_it() {
     let said = script(
         "begin /run/log1

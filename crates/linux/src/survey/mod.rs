@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use kilter_model::declare::Declare as _;
 use kilter_model::linux::{
-    Existing, Link, LinkAddress, LinkKind, LinkRef, Mac, Name, NetnsName, Port, Unnumbered, Up, keys,
+    Existing, Link, LinkAddress, LinkKind, LinkRef, Mac, Name, NetnsName, Port, Reach, Unnumbered, Up, keys,
 };
 use kilter_scheduler::{Expected, Facts, Key, Origin, Retrieved, Value, ValueRef};
 
@@ -127,6 +127,7 @@ impl<'a> Survey<'a> {
                 "up" => self.up_items(netns, space, &mut found)?,
                 "port" => self.port_items(netns, space, &mut found)?,
                 "address" => self.address_items(netns, space, &mut found)?,
+                "reach" => self.reach_items(netns, space, &mut found)?,
                 "unnumbered" => self.unnumbered_items(netns, space, &mut found)?,
                 "route" => self.route_items(netns, space, expected, &mut found)?,
                 "rule" => self.rule_items(netns, space, expected, &mut found)?,
@@ -230,6 +231,24 @@ impl<'a> Survey<'a> {
         for seen in addresses.iter().filter(|seen| seen.protocol != self.shared.borrowed_protocol()) {
             if let Some(link) = names.get(&seen.index) {
                 found.push(address_item(self.shared, netns, link, seen));
+            }
+        }
+        Ok(())
+    }
+
+    /// Networks that are reached by an address. What is another's, the address or the link, counts whether the link is
+    /// up or not: its owner sees to that.
+    fn reach_items(
+        &mut self,
+        netns: &NetnsName,
+        space: &Space,
+        found: &mut Vec<Retrieved>,
+    ) -> Result<(), KernelError> {
+        let (links, addresses) = (self.links(netns, space)?, self.addresses(netns, space)?);
+        let links = by_index(&links);
+        for seen in addresses.iter().filter(|seen| seen.protocol != self.shared.borrowed_protocol()) {
+            if let Some(link) = links.get(&seen.index) {
+                found.extend(reaches(self.shared, netns, link, seen));
             }
         }
         Ok(())
@@ -478,6 +497,20 @@ fn address_item(shared: &Shared, netns: &NetnsName, link: &Name, seen: &address:
     let address =
         LinkAddress { netns: netns.clone(), link: link.clone(), vrf: None, address: seen.address.clone() };
     item(key, address, None, Some(owner(ours)))
+}
+
+/// What an address lets reach.
+fn reaches(
+    shared: &Shared,
+    netns: &NetnsName,
+    link: &Seen,
+    seen: &address::Seen,
+) -> impl Iterator<Item = Retrieved> + use<> {
+    let ours = seen.protocol == shared.protocol();
+    let counts = link.up || !ours || !link.is_ours();
+    Reach::of(netns, &link.name, &seen.address)
+        .filter(move |_| counts)
+        .map(move |(key, reach)| item(key, reach, None, Some(owner(ours))))
 }
 
 fn unnumbered_item(

@@ -5,8 +5,8 @@ use kilter_scheduler::{Expected, Key, Origin, Retrieved, ValueRef};
 
 use super::names::Names;
 use super::{
-    Survey, Tables, address_item, existing_item, item, link_item, namespace, owner, port_item, refused,
-    route_family, unnumbered_item, up_item,
+    Survey, Tables, address_item, existing_item, item, link_item, namespace, owner, port_item, reaches,
+    refused, route_family, unnumbered_item, up_item,
 };
 use crate::link::read::{Seen, read_all, read_one};
 use crate::netlink::KernelError;
@@ -46,6 +46,7 @@ pub(crate) fn one(
         }
         "port" => one_port(&netns, &space, name),
         "address" => one_address(shared, &netns, &space, name, key),
+        "reach" => one_reach(shared, &netns, &space, name, key),
         "unnumbered" => one_unnumbered(shared, &netns, &space, name),
         "route" => one_route(shared, &netns, &space, key, expected),
         "sysctl" => {
@@ -114,6 +115,21 @@ fn one_address(
         .iter()
         .find(|seen| seen.address.address == address && seen.protocol != shared.borrowed_protocol());
     Ok(found.map(|seen| address_item(shared, netns, &Name::new(link), seen)))
+}
+
+fn one_reach(
+    shared: &Shared,
+    netns: &NetnsName,
+    space: &Space,
+    link: &str,
+    key: &Key,
+) -> Result<Option<Retrieved>, KernelError> {
+    let requests = &mut space.requests();
+    let link = read_one(requests, link).map_err(refused("read link", space))?;
+    let Some(link) = link else { return Ok(None) };
+    let seen = address::read_link(requests, link.index).map_err(refused("read addresses", space))?;
+    let lent = seen.iter().filter(|seen| seen.protocol != shared.borrowed_protocol());
+    Ok(lent.flat_map(|seen| reaches(shared, netns, &link, seen)).find(|found| found.key == *key))
 }
 
 fn one_unnumbered(

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use kilter_model::declare::Declare as _;
-use kilter_model::linux::{LinkAddress, Name, NetnsName, keys};
+use kilter_model::linux::{LinkAddress, Name, NetnsName, Reach, keys};
 use kilter_scheduler::{Facts, Key, Observation, Origin, Value, ValueRef};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, sockopt};
@@ -266,9 +266,14 @@ impl Watcher {
             self.say(received, key, (), true);
             return;
         }
+        let ours = seen.protocol == self.shared.protocol();
+        // Of our own, what the address and the link need of each other tells.
+        for (key, reach) in Reach::of(&self.netns, &link, &seen.address).filter(|_| !ours) {
+            self.say(received, key, reach, ours);
+        }
         let key = keys::address(&self.netns, &link, seen.address.address);
         let value = LinkAddress { netns: self.netns.clone(), link, vrf: None, address: seen.address };
-        self.say(received, key, value, seen.protocol == self.shared.protocol());
+        self.say(received, key, value, ours);
     }
 
     fn hear_route(&mut self, received: &Received<'_>) {

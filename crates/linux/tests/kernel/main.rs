@@ -14,3 +14,4 @@ mod kinds;
 mod network;
 mod others;
 mod scale;
+mod threeways;

@@ -14,6 +14,7 @@
 //! | `linux/unnumbered/NETNS/LINK` | the link borrows an address |
 //! | `linux/route/NETNS/TABLE/IP/LENGTH/METRIC` | a route |
 //! | `linux/reach/NETNS/LINK/IP/LENGTH` | a network is reached directly over a link by a route; a property |
+//! | `linux/reach/NETNS/LINK/address/IP/LENGTH` | so is the network of an address whose link is up, or its `peer`; a property |
 //! | `linux/rule/NETNS/FAMILY/PRIORITY` | a policy rule |
 //! | `linux/neighbour/NETNS/LINK/IP` | a neighbour; `linux/neighbour/NETNS/LINK/IP/proxy` an address answered for |
 //! | `linux/fdb/NETNS/LINK/OWNER/MAC/VLAN/REMOTE` | an entry of a forwarding table |
@@ -99,6 +100,16 @@ pub fn reach(netns: &NetnsName, link: &str, destination: IpNet) -> Key {
     Key::from(format!("linux/reach/{netns}/{link}/{destination}"))
 }
 
+/// The key of the property that the network of an address is reached directly: its link is up.
+pub fn reach_by_address(netns: &NetnsName, link: &str, address: IpNet) -> Key {
+    Key::from(format!("linux/reach/{netns}/{link}/address/{address}"))
+}
+
+/// The key of the property that the other end of an address is reached directly: its link is up.
+pub fn reach_by_peer(netns: &NetnsName, link: &str, peer: IpNet) -> Key {
+    Key::from(format!("linux/reach/{netns}/{link}/peer/{peer}"))
+}
+
 /// The prefix of the keys of all networks that are reached directly over a link.
 pub fn reaches(netns: &NetnsName, link: &str) -> String {
     format!("linux/reach/{netns}/{link}/")
@@ -107,6 +118,11 @@ pub fn reaches(netns: &NetnsName, link: &str) -> String {
 /// The prefix of the keys of all networks that are reached directly in a namespace.
 pub fn reaches_in(netns: &NetnsName) -> String {
     format!("linux/reach/{netns}/")
+}
+
+/// Whether a network is reached because of an address of this host.
+pub(crate) fn is_by_address(key: &str) -> bool {
+    key.starts_with("linux/reach/") && key.split('/').nth(4) == Some("address")
 }
 
 /// The network at the end of an address, reach or route-like key: its last two segments.

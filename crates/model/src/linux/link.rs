@@ -12,6 +12,7 @@ use super::address::{Address, LinkAddress};
 use super::compare::{Compared, error, twice};
 use super::names::{LinkRef, Mac, Name, NetnsName};
 use super::port::{Port, PortOptions};
+use super::reach::Reach;
 use super::unnumbered::Unnumbered;
 use super::up::Up;
 use super::{Bond, Bridge, Dummy, Ifb, Loopback, Macvlan, Macvtap, Tap, Veth, Vlan, Vrf, Vxlan};
@@ -336,8 +337,8 @@ impl LinkFields {
             let vrf = self.vrf.clone();
             derived.item(key, LinkAddress { netns, link, vrf, address: address.clone() });
         }
-        for peer in self.addresses.iter().filter_map(|address| address.peer) {
-            derived.item(keys::reach(netns, link, peer), ());
+        if self.state != Some(AdminState::Down) {
+            self.derive_reaches(netns, link, up.is_some(), derived);
         }
         if let Some(master) = self.master.as_ref().or(self.vrf.as_ref()) {
             port(netns, link, master, PortOptions::default(), derived);
@@ -349,6 +350,15 @@ impl LinkFields {
         }
         if let Some(up) = up {
             derived.item(keys::up(netns, link), up);
+        }
+    }
+}
+
+impl LinkFields {
+    /// The networks that gateways may be in.
+    fn derive_reaches(&self, netns: &NetnsName, link: &Name, needs_up: bool, derived: &mut Derived) {
+        for (key, reach) in self.addresses.iter().flat_map(|address| Reach::of(netns, link, address)) {
+            derived.item(key, Reach { needs_up, ..reach });
         }
     }
 }

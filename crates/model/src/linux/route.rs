@@ -333,16 +333,18 @@ fn need_gateway(
             network.contains(&via) && network.addr() != via || is_host_route(key, network, via)
         })
     });
-    let prefixes = match link {
-        Some(link) => [keys::addresses(netns, link), keys::reaches(netns, link)],
-        None => [keys::addresses_in(netns), keys::reaches_in(netns)],
-    };
-    needs.any_of(prefixes, Some(contains));
+    match link {
+        // That the link is up is a need of its own.
+        Some(link) => {
+            needs.any_of([keys::addresses(netns, link), keys::reaches(netns, link)], Some(contains));
+        }
+        None => drop(needs.any_of([keys::reaches_in(netns)], Some(contains))),
+    }
 }
 
 /// Whether the key is that of a direct route to the gateway alone; an address equal to the gateway is this host.
 fn is_host_route(key: &Key, network: IpNet, via: IpAddr) -> bool {
-    key.as_str().starts_with("linux/reach/") && network.contains(&via)
+    key.as_str().starts_with("linux/reach/") && !keys::is_by_address(key.as_str()) && network.contains(&via)
 }
 
 /// Whether the address is one of those that every IPv6 link has.

@@ -169,6 +169,9 @@ impl Walk {
         let Op { id, act: OpAct::Act(action), .. } = self.ops[op as usize] else { return None };
         let node = &core.graph[id];
         let kind = node.kind.get()?;
+        if action != Action::Retrieve && core.registry.descriptor(kind).is_property() {
+            return None;
+        }
         let key = node.key.clone();
         let facts = node.facts.clone();
         let act = match action {

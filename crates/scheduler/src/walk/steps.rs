@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Choice, Core, How, OpAct, Walk};
-use crate::graph::node::{EdgeBits, Flags, Id, NO};
+use crate::graph::node::{EdgeBits, Flags, Id, NO, Node};
 use crate::key::Key;
 use crate::record::{Action, Marks, Note, Side, Step};
 use crate::state::{State, Unmet};
@@ -40,7 +40,7 @@ impl Walk {
             note,
             marks: Marks {
                 derived: node.is_derived(),
-                property: node.is_property(),
+                property: is_property(core, node),
                 revert: self.reverting,
                 retry: retried,
                 recreate,
@@ -70,7 +70,7 @@ impl Walk {
                     note: None,
                     marks: Marks {
                         derived: node.is_derived(),
-                        property: node.is_property(),
+                        property: is_property(core, node),
                         ..Marks::default()
                     },
                 });
@@ -203,4 +203,9 @@ impl Walk {
             steps.push(step);
         }
     }
+}
+
+/// Whether an item needs no operation: it is derived, and its kind says so or no kind owns its key.
+fn is_property(core: &Core, node: &Node) -> bool {
+    node.is_property() || node.kind.get().is_some_and(|kind| core.registry.descriptor(kind).is_property())
 }
