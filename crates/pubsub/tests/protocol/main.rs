@@ -1,0 +1,3 @@
+//! The protocol without a network: frames, and the seeded simulation of everything that can go wrong.
+
+mod frames;
