@@ -161,6 +161,16 @@ impl Cache {
         seen
     }
 
+    /// Counts what is held of a topic as part of a newer log; the answer is what a consumer sees of that.
+    pub(crate) fn lift(&mut self, topic: &Topic, epoch: u32) -> Vec<ViewChange> {
+        let Some(part) = self.parts.get_mut(topic) else { return Vec::new() };
+        part.epoch = epoch;
+        let items: Vec<ItemKey> = part.replica.items().keys().cloned().collect();
+        let seen = items.iter().filter_map(|item| self.settle(item)).collect();
+        self.prune();
+        seen
+    }
+
     /// Remembers that everything up to this is deleted.
     fn bury(&mut self, item: &ItemKey, stamp: Stamp) {
         let before = self.gone.get(item).copied();

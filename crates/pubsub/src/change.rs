@@ -110,8 +110,11 @@ pub struct Slice {
     pub topic: Topic,
     /// The commit.
     pub rev: Revision,
-    /// The slice before it in this topic: nothing of the topic lies between the two.
+    /// The slice before it in this topic.
     pub prev: Revision,
+    /// Whoever holds the topic as of any position from `prev` to this one gets right by applying the slice. It is the
+    /// position before `rev`, unless the publisher has not seen what happened in between.
+    pub known: Revision,
     /// What happened.
     pub changes: Vec<Change>,
 }

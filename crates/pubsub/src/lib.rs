@@ -10,6 +10,8 @@
 mod cache;
 mod change;
 mod digest;
+mod discovery;
+mod distributor;
 mod log;
 mod message;
 mod moment;
@@ -23,6 +25,8 @@ pub mod wire;
 pub use cache::{Shown, Stamp, ViewChange};
 pub use change::{Change, Commit, ItemKey, LogId, Revision, Slice, Topic};
 pub use digest::{Basis, Digest};
+pub use discovery::{Discovery, Neighbour, Row, TableRequest};
+pub use distributor::{Distributor, Notice, Request, SourceState, Tail};
 pub use message::{CatchUp, Cursor, Held, Mark, Message, Mode, Reason};
 pub use moment::Moment;
 pub use publisher::{Delivery, MAX_VALUE, Publisher, PublisherCounts, Refusal};

@@ -47,6 +47,7 @@ impl TopicLog {
 /// What came of a stretch of the log.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Stretch {
+    pub(crate) known: Revision,
     pub(crate) upto: Revision,
     pub(crate) more: bool,
     pub(crate) changes: Vec<Change>,
@@ -103,6 +104,16 @@ impl Log {
         self.topics.entry(topic.clone()).or_insert_with(|| TopicLog::new(base))
     }
 
+    /// Forgets a topic that nobody has written to.
+    pub(crate) fn drop_if_blank(&mut self, topic: &Topic) {
+        let base = self.base;
+        let is_blank =
+            |log: &&TopicLog| log.view.items().is_empty() && log.slices.is_empty() && log.last == base;
+        if self.topics.get(topic).as_ref().is_some_and(is_blank) {
+            self.topics.remove(topic);
+        }
+    }
+
     /// The last slice of a topic, or where the log began.
     pub(crate) fn last(&self, topic: &Topic) -> Revision {
         self.topics.get(topic).map_or(self.base, |log| log.last)
@@ -131,20 +142,27 @@ impl Log {
         for (topic, change) in commit.changes {
             by_topic.entry(topic).or_default().push(change);
         }
+        let (rev, known) = (commit.rev, commit.rev - 1);
         let slices =
-            by_topic.into_iter().map(|(topic, changes)| self.append_slice(topic, commit.rev, changes));
+            by_topic.into_iter().map(|(topic, changes)| self.append_slice(topic, rev, known, changes));
         let slices = slices.collect();
         self.compact();
         slices
     }
 
-    fn append_slice(&mut self, topic: Topic, rev: Revision, changes: Vec<Change>) -> Arc<Logged> {
+    fn append_slice(
+        &mut self,
+        topic: Topic,
+        rev: Revision,
+        known: Revision,
+        changes: Vec<Change>,
+    ) -> Arc<Logged> {
         let id = self.id;
         let log = self.topic(&topic);
         for change in &changes {
             log.view.set(change);
         }
-        let slice = Slice { log: id, topic: topic.clone(), rev, prev: log.last, changes };
+        let slice = Slice { log: id, topic: topic.clone(), rev, prev: log.last, known, changes };
         let message = Message::Txn(slice);
         let frame = wire::encode(&message);
         let Message::Txn(slice) = message else { unreachable!("it was made a line ago") };
@@ -193,6 +211,8 @@ impl Log {
         if rev < self.head {
             return Vec::new();
         }
+        // What happened between what was known and the read was not seen: no topic may be said to have been quiet.
+        let known = self.head;
         let mut fresh: BTreeMap<Topic, BTreeMap<ItemKey, Change>> = BTreeMap::new();
         let mut homes: BTreeMap<ItemKey, Revision> = BTreeMap::new();
         for (topic, change) in items {
@@ -205,12 +225,9 @@ impl Log {
         for topic in topics {
             let new = fresh.remove(&topic).unwrap_or_default();
             let changes = self.difference(&topic, &new, &homes, rev);
-            if changes.is_empty() {
-                continue;
-            }
-            if self.last(&topic) < rev {
-                appended.push(self.append_slice(topic, rev, changes));
-            } else {
+            if self.last(&topic) < rev && (rev > known || !changes.is_empty()) {
+                appended.push(self.append_slice(topic, rev, known.min(rev - 1), changes));
+            } else if !changes.is_empty() {
                 // The position is taken: the digest of the next beat tells subscribers to compare.
                 let log = self.topic(&topic);
                 for change in &changes {
@@ -219,7 +236,7 @@ impl Log {
                 self.forget(&topic, rev);
             }
         }
-        self.head = rev;
+        (self.head, self.base) = (rev, rev);
         self.compact();
         appended
     }
@@ -248,19 +265,22 @@ impl Log {
 
     /// What came of everything in a topic after a position; an error says how far back the log reaches.
     pub(crate) fn stretch(&self, topic: &Topic, after: Revision, room: usize) -> Result<Stretch, Revision> {
-        let tail = self.tail(topic);
-        if after < tail {
-            return Err(tail);
-        }
+        self.reaches(topic, after)?;
         let mut changes: BTreeMap<&ItemKey, &Change> = BTreeMap::new();
-        let (mut size, mut upto) = (0, after);
+        let (mut size, mut upto, mut unseen) = (0, after, None);
         let Some(log) = self.topics.get(topic) else {
-            return Ok(Stretch { upto: self.head.max(after), more: false, changes: Vec::new() });
+            let upto = self.head.max(after);
+            return Ok(Stretch { known: upto.max(1) - 1, upto, more: false, changes: Vec::new() });
         };
         for logged in log.after(after) {
             let own: usize = logged.slice.changes.iter().map(Change::size).sum();
             if size + own > room && upto > after {
-                return Ok(Stretch { upto, more: true, changes: changes.into_values().cloned().collect() });
+                let known = unseen.unwrap_or(upto - 1);
+                let changes = changes.into_values().cloned().collect();
+                return Ok(Stretch { known, upto, more: true, changes });
+            }
+            if logged.slice.known + 1 < logged.slice.rev {
+                unseen.get_or_insert(logged.slice.known);
             }
             for change in &logged.slice.changes {
                 if let Some(before) = changes.insert(&change.item, change) {
@@ -270,8 +290,21 @@ impl Log {
             }
             upto = logged.slice.rev;
         }
-        let changes = changes.into_values().cloned().collect();
-        Ok(Stretch { upto: self.head.max(after), more: false, changes })
+        let (changes, upto) = (changes.into_values().cloned().collect(), self.head.max(after));
+        Ok(Stretch { known: unseen.unwrap_or(upto.max(1) - 1), upto, more: false, changes })
+    }
+
+    /// Whether everything in a topic after a position is in the log; an error says from where on it is.
+    pub(crate) fn reaches(&self, topic: &Topic, after: Revision) -> Result<(), Revision> {
+        let tail = self.tail(topic);
+        if after < tail {
+            return Err(tail);
+        }
+        let next = self.topics.get(topic).and_then(|log| log.after(after).next());
+        match next.filter(|logged| logged.slice.known < after) {
+            Some(logged) => Err(logged.slice.rev),
+            None => Ok(()),
+        }
     }
 }
 
@@ -342,6 +375,9 @@ mod tests {
         let changes: Vec<_> =
             slices[0].slice.changes.iter().map(|change| change.item.key.to_string()).collect();
         assert_eq!((changes, slices[0].slice.prev), (vec!["c".to_owned(), "b".to_owned()], 12));
+        assert_eq!((slices[0].slice.known, log.reaches(&topic(), 15)), (12, Err(20)));
+        let quiet = log.reload(21, items.clone());
+        assert_eq!((quiet.len(), quiet[0].slice.changes.len(), quiet[0].slice.known), (1, 0, 20));
         assert_eq!(log.reload(21, items).len(), 0);
         assert_eq!(log.reload(5, Vec::new()).len(), 0);
     }

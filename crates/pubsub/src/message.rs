@@ -152,6 +152,8 @@ pub enum Message {
         sub: u32,
         /// Where it begins; not included.
         after: Revision,
+        /// Any position from `after` to this one is a beginning, too.
+        known: Revision,
         /// Where it ends; included.
         upto: Revision,
         /// Whether there is more behind it.

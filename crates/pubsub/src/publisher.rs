@@ -280,6 +280,7 @@ impl Publisher {
             followers.remove(&(id, sub));
             if followers.is_empty() {
                 self.followers.remove(topic);
+                self.log.drop_if_blank(topic);
             }
         }
     }
@@ -399,7 +400,7 @@ impl Publisher {
                 let has_room = session.queued() < self.settings.window;
                 let is_coalesced = session.is_coalesced(&logged.slice.topic);
                 let Some(subscription) = session.subs.get_mut(sub) else { continue };
-                let is_next = subscription.sent >= logged.slice.prev && subscription.sent < logged.slice.rev;
+                let is_next = (logged.slice.prev..=logged.slice.known).contains(&subscription.sent);
                 let is_live = matches!(subscription.phase, Phase::Live);
                 if !session.behind
                     && has_room

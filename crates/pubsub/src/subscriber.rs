@@ -438,8 +438,8 @@ impl Subscriber {
             }
             Message::Busy { sub, retry_ms } => self.put_off(sub, Duration::from_millis(retry_ms), now),
             Message::Txn(slice) => self.slice(slice, now),
-            Message::Range { sub, after, upto, more, changes } => {
-                self.range(sub, after, upto, more, &changes, now)
+            Message::Range { sub, after, known, upto, more, changes } => {
+                self.range(sub, after..=known, upto, more, &changes, now);
             }
             Message::Compacted { sub, .. } => self.compacted(sub, now),
             Message::Want { sub, buckets } => self.tell(sub, &buckets, now),
@@ -514,8 +514,19 @@ impl Subscriber {
         self.log = Some(log);
         self.epoch += 1;
         self.min_rev = 0;
-        for following in self.followed.values_mut() {
-            following.clear_ahead();
+        let mut returned = Vec::new();
+        for (topic, following) in &mut self.followed {
+            // Answers that are still on their way speak of the other log.
+            following.rest();
+            if following.log == log {
+                returned.push(topic.clone());
+            }
+        }
+        // A topic may never have left a log that everything else returns to.
+        for topic in returned {
+            let changes = self.cache.lift(&topic, self.epoch);
+            self.note_position(&topic);
+            self.show(&topic, changes);
         }
     }
 

@@ -198,12 +198,14 @@ impl Writer {
                 self.text(slice.topic.as_str());
                 self.number(slice.rev);
                 self.number(slice.prev);
+                self.number(slice.known);
                 self.list(&slice.changes, Self::change);
                 (TXN, 0)
             }
-            Message::Range { sub, after, upto, more, changes } => {
+            Message::Range { sub, after, known, upto, more, changes } => {
                 self.number((*sub).into());
                 self.number(*after);
+                self.number(*known);
                 self.number(*upto);
                 self.0.put_u8((*more).into());
                 self.list(changes, Self::change);
@@ -471,11 +473,12 @@ impl<'a> Reader<'a> {
 
     fn slice(&mut self) -> Result<Slice, DecodeError> {
         let (log, topic) = (LogId(self.wide()?), self.topic()?);
-        let (rev, prev): (Revision, Revision) = (self.number()?, self.number()?);
-        if prev >= rev {
-            return Err(DecodeError::Field("prev"));
+        let (rev, prev, known): (Revision, Revision, Revision) =
+            (self.number()?, self.number()?, self.number()?);
+        if prev > known || known >= rev {
+            return Err(DecodeError::Field("known"));
         }
-        Ok(Slice { log, topic, rev, prev, changes: self.list(Self::change)? })
+        Ok(Slice { log, topic, rev, prev, known, changes: self.list(Self::change)? })
     }
 
     fn beat(&mut self) -> Result<Message, DecodeError> {
@@ -526,6 +529,7 @@ impl<'a> Reader<'a> {
             RANGE => Message::Range {
                 sub: self.small("sub")?,
                 after: self.number()?,
+                known: self.number()?,
                 upto: self.number()?,
                 more: self.flag("more")?,
                 changes: self.list(Self::change)?,

@@ -46,6 +46,7 @@ impl Publisher {
             session.subs.insert(sub, subscription);
             session.progress_at = now;
         }
+        self.log.topic(&topic);
         self.followers.entry(topic).or_default().insert((id, sub));
         self.waiting.insert((id, sub));
         self.due_by(until);
@@ -89,7 +90,7 @@ impl Publisher {
         let catch_up = match (cursor, same_log) {
             (None, _) => CatchUp::Snapshot,
             (Some(_), None) => CatchUp::Delta(Basis::Content),
-            (_, Some(cursor)) if mode == Mode::Resume && cursor.applied >= self.log.tail(&topic) => {
+            (_, Some(cursor)) if mode == Mode::Resume && self.log.reaches(&topic, cursor.applied).is_ok() => {
                 CatchUp::Range
             }
             (_, Some(_)) => CatchUp::Delta(Basis::Versions),
@@ -177,6 +178,7 @@ impl Publisher {
                 Message::Range {
                     sub,
                     after,
+                    known: stretch.known,
                     upto: stretch.upto,
                     more: stretch.more,
                     changes: stretch.changes,
@@ -351,8 +353,9 @@ impl Publisher {
         let is_coalesced = session.is_coalesced(&topic);
         let Some(log) = self.log.get(&topic) else { return };
         let behind = log.after(sent).len();
-        if sent < log.tail || behind > self.settings.lag_slices || is_coalesced {
-            if sent >= log.tail && !subscription.lagging {
+        let is_reached = self.log.reaches(&topic, sent).is_ok();
+        if !is_reached || behind > self.settings.lag_slices || is_coalesced {
+            if is_reached && !subscription.lagging {
                 session.say(&Message::Lagging { sub, behind: behind as u64 }, now);
             }
             if let Some(subscription) = session.subs.get_mut(&sub) {

@@ -4,6 +4,7 @@
 //! digests; everything. The source itself is asked only when no publisher answers (`source`).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use crate::cache::ViewChange;
@@ -103,6 +104,11 @@ impl Following {
             | Phase::Resting { until, .. } => Some(until),
         }
     }
+}
+
+/// Whether a slice can be applied to what is held at a position.
+fn fits(slice: &Slice, position: Revision) -> bool {
+    (slice.prev..=slice.known).contains(&position)
 }
 
 fn slice_size(slice: &Slice) -> usize {
@@ -216,7 +222,7 @@ impl Subscriber {
             return;
         }
         let is_replacing = matches!(following.phase, Phase::Replacing { .. });
-        if position.is_some_and(|position| slice.prev <= position) && !is_replacing {
+        if position.is_some_and(|position| fits(&slice, position)) && !is_replacing {
             self.apply_slice(&topic, &slice);
             return self.drain(&topic, now);
         }
@@ -240,7 +246,7 @@ impl Subscriber {
         self.show(topic, changes);
     }
 
-    fn note_position(&mut self, topic: &Topic) {
+    pub(super) fn note_position(&mut self, topic: &Topic) {
         if let Some(position) = self.position(topic) {
             self.min_rev = self.min_rev.max(position);
         }
@@ -252,7 +258,7 @@ impl Subscriber {
         loop {
             let Some(following) = self.followed.get_mut(topic) else { return };
             let Some(first) = following.ahead.first_entry() else { break };
-            if first.get().prev > position {
+            if !fits(first.get(), position) && first.get().rev > position {
                 break;
             }
             let slice = first.remove();
@@ -285,12 +291,15 @@ impl Subscriber {
                 following.phase = Phase::Live;
                 self.report(Report::Repaired { topic: topic.clone(), upto: position });
             }
+            // What was missing came; what is missing behind it has a window of its own.
+            Phase::Gap { .. } => {
+                following.phase = Phase::Gap { until: now.after(self.settings.reorder_window) };
+            }
             Phase::Idle
             | Phase::Asked { .. }
             | Phase::Ranging { .. }
             | Phase::Replacing { .. }
             | Phase::Live
-            | Phase::Gap { .. }
             | Phase::Repair { .. }
             | Phase::Resting { .. } => {}
         }
@@ -326,7 +335,7 @@ impl Subscriber {
     pub(super) fn range(
         &mut self,
         sub: u32,
-        after: Revision,
+        from: RangeInclusive<Revision>,
         upto: Revision,
         more: bool,
         changes: &[Change],
@@ -342,7 +351,7 @@ impl Subscriber {
         if let Phase::Ranging { until: due, .. } = &mut following.phase {
             *due = until;
         }
-        if after <= position && upto > position {
+        if from.contains(&position) && upto > position {
             self.counts.ranges += 1;
             let seen = self.cache.apply(&topic, changes, upto);
             self.note_position(&topic);
