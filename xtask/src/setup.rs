@@ -44,6 +44,11 @@ const REQUIREMENTS: &[Requirement] = &[
         probe: &["ping", "-V"],
         install: &["apt-get", "install", "-y", "iputils-ping"],
     },
+    Requirement {
+        what: "etcd",
+        probe: &["etcd", "--version"],
+        install: &["apt-get", "install", "-y", "--no-install-recommends", "etcd-server"],
+    },
 ];
 
 /// Makes sure that everything the tests need is there.

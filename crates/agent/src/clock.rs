@@ -1,9 +1,8 @@
 //! The agent's clock: begins at the wall clock and never steps.
 
-use std::time::Instant;
-
 use kilter_scheduler::Timestamp;
 use kilter_southbound::{Clock, SystemClock};
+use tokio::time::Instant;
 
 /// Tells the time since the start on top of the wall clock as it was then.
 ///

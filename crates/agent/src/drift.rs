@@ -43,6 +43,18 @@ impl Attention {
         Self { watch: Some(watch), healing, producer, held: Vec::new(), until: Instant::now(), missed: false }
     }
 
+    /// Pays attention to nothing: there is no kernel below.
+    pub fn blind(producer: Producer) -> Self {
+        Self {
+            watch: None,
+            healing: Healing::default(),
+            producer,
+            held: Vec::new(),
+            until: Instant::now(),
+            missed: false,
+        }
+    }
+
     /// What was noticed within a moment; `None` when nothing can come any more, and from then on it does not end.
     ///
     /// **Guarantees** that nothing is lost when it is dropped halfway.
@@ -98,6 +110,29 @@ impl Attention {
     /// Forgets who changed these items: they are declared anew.
     pub fn forgive<'a>(&mut self, keys: impl IntoIterator<Item = &'a Key>) {
         keys.into_iter().for_each(|key| self.healing.forgive(key));
+    }
+
+    /// Leaves items whose keys start with the prefix alone.
+    pub fn pause(&mut self, prefix: &str) {
+        self.healing.pause(prefix);
+    }
+
+    /// Heals items under this prefix again, beginning with those that are declared now: they may have drifted.
+    pub fn resume(&mut self, prefix: &str, declared: Vec<Key>) {
+        self.healing.resume(prefix);
+        if !declared.is_empty() {
+            self.push(Event::new(Drifted(declared)));
+        }
+    }
+
+    /// The prefixes of keys that are left alone.
+    pub fn paused(&self) -> Vec<String> {
+        self.healing.paused().map(str::to_owned).collect()
+    }
+
+    /// Items that another writer fights over, by key.
+    pub fn contested(&self) -> Vec<Key> {
+        self.healing.contested()
     }
 
     /// When something is due next.

@@ -1,65 +1,49 @@
 //! Driving the loop: one task asks it what to do next, performs it, and tells the outcome.
 //!
-//! Decided here: that nothing is done between two steps but heeding the kernel, and that a stop is a cancellation of
-//! what is under way and then a shutdown. Not decided here: the order among events; see [`kilter_events::EventLoop`].
+//! Decided here: what is done between two steps (heeding the kernel, taking up what was ordered at the desk, answering
+//! questions), and that a stop is a cancellation of what is under way and then a shutdown. Not decided here: the order
+//! among events; see [`kilter_events::EventLoop`].
+
+mod audience;
+mod commit;
+mod ordered;
+mod relay;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use kilter_cli::CommandError;
 use kilter_events::builtin::Shutdown;
-use kilter_events::{Event, EventLoop, EventRecord, Fatal, Opening, Producer, Step};
+use kilter_events::{Event, EventLoop, Producer, PushError, Step};
 use kilter_linux::drift::Healing;
 use kilter_linux::{KernelError, drift};
 use kilter_model::document::Declared;
-use kilter_scheduler::{Plan, Record, Request, Resync, Scheduler, Timestamp, Txn};
-use kilter_southbound::{Cancel, Clock as _, Decision, Driver, Finished, Observer};
-use tokio::sync::Notify;
+use kilter_scheduler::{OnFailure, Resync, Timestamp, Txn, Undeclared};
+use kilter_southbound::{Cancel, Clock as _, Driver};
+use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::time::{Interval, interval};
 
 use crate::assemble::Assembly;
 use crate::clock::SteadyClock;
+use crate::desk::{self, Declaration, Desk, Ledger, Options, Question, Reception, View};
 use crate::drift::{Attention, Heeded};
-use crate::feed::directory::{self, Directory};
+use crate::feed::directory::Directory;
+use crate::keep::{Keep, Kept};
+use crate::start::{self, Beginning};
+
+use self::ordered::{Ordered, Work};
+use self::relay::Settled;
+
+pub use audience::{Audience, Pursuit};
+
+/// When the agent tries again what did not work.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// How many questions are answered between two steps: whoever asks without end does not stop the loop.
+const QUESTIONS: usize = 64;
 
 /// As long as nothing is due, somebody has to push.
 const IDLE: Duration = Duration::from_secs(3600);
-
-/// Somebody who sees what the agent does.
-///
-/// **Assumes** that the methods return soon: the loop waits for them.
-pub trait Audience: Send {
-    /// An event begins.
-    fn opened(&mut self, _opening: &Opening) {}
-    /// A transaction is planned and nothing is done yet; says whether it changes what is declared.
-    fn planned(&mut self, _plan: &Plan, _declares: bool) -> Decision {
-        Decision::Execute
-    }
-    /// An operation was answered.
-    fn finished(&mut self, _operation: Finished<'_>) {}
-    /// A transaction was carried out, well or not: of an event, or a retry.
-    fn committed(&mut self, _record: &Record) {}
-    /// An event has ended.
-    fn closed(&mut self, _record: &EventRecord) {}
-    /// Nothing is to be done right now; settled, if nothing is planned for later either.
-    fn waiting(&mut self, _scheduler: &Scheduler, _settled: bool) -> Pursuit {
-        Pursuit::GoOn
-    }
-    /// The kernel was heeded, and something came of it that a person should know.
-    fn heeded(&mut self, _heeded: &Heeded) {}
-    /// The directory has changed, and declares this from now on; or it is wrong, and what was declared stays.
-    fn declared(&mut self, _declared: Result<&[Declared], &CommandError>) {}
-    /// The agent must end.
-    fn fatal(&mut self, _fatal: &Fatal) {}
-}
-
-/// Whether the agent goes on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pursuit {
-    /// It goes on.
-    GoOn,
-    /// It ends.
-    End,
-}
 
 /// Ends the agent, from anywhere.
 #[derive(Clone, Debug)]
@@ -75,6 +59,11 @@ impl Stop {
         // A loop that has ended needs no shutdown.
         let _ = self.producer.push(Event::new(Shutdown));
     }
+
+    /// Where events are pushed.
+    pub fn producer(&self) -> Producer {
+        self.producer.clone()
+    }
 }
 
 /// The agent, ready to run.
@@ -83,27 +72,139 @@ pub struct Agent {
     driver: Driver,
     clock: SteadyClock,
     attention: Attention,
-    directory: Option<Directory>,
+    /// What directories say that have changed.
+    stirred: mpsc::Receiver<Stirred>,
+    stirring: mpsc::Sender<Stirred>,
+    /// Declarations of directories for which there was no room.
+    held: Vec<Declaration>,
+    /// When they are tried again.
+    held_until: Timestamp,
     pushed: Arc<Notify>,
     cancel: Cancel,
+    desk: Desk,
+    reception: Reception,
+    ledger: Ledger,
+    /// What was ordered and has not ended.
+    ordered: Vec<Ordered>,
+    /// The order of the event under way.
+    current: Option<usize>,
+    /// Who waits until nothing is left to do.
+    settling: Vec<oneshot::Sender<()>>,
+    keep: Option<Keep>,
+    /// What was carried out and could not be kept.
+    owed: Vec<Settled>,
+    /// Whether the change that waits for its confirmation is on its way back.
+    goes_back: bool,
+    /// Whether everything that is declared is removed in the end.
+    clean_up: bool,
+    /// How often the audience wants to know that the loop goes round.
+    beats: Option<Interval>,
 }
+
+/// A directory that has changed, and what it declares from now on.
+type Stirred = (String, Result<Vec<Declared>, CommandError>);
 
 impl Agent {
     /// Begins to watch the kernel: what happens from here on is noticed.
     pub async fn new(assembly: Assembly, settings: drift::Settings) -> Result<Self, KernelError> {
         let Assembly { events, driver, linux, clock } = assembly;
+        let watch = linux.watch().await?;
+        let attention = Attention::new(watch, Healing::new(settings), events.producer());
+        Ok(Self::of(events, driver, clock, attention))
+    }
+
+    /// An agent of these parts, whatever they act on.
+    pub fn of(events: EventLoop, driver: Driver, clock: SteadyClock, attention: Attention) -> Self {
         let pushed = Arc::new(Notify::new());
         let wake = Arc::clone(&pushed);
         events.producer().on_push(move || wake.notify_one());
-        let watch = linux.watch().await?;
-        let attention = Attention::new(watch, Healing::new(settings), events.producer());
-        Ok(Self { events, driver, clock, attention, directory: None, pushed, cancel: Cancel::new() })
+        let (desk, reception) = desk::open();
+        let (stirring, stirred) = mpsc::channel(1);
+        Self {
+            events,
+            driver,
+            clock,
+            attention,
+            stirred,
+            stirring,
+            held: Vec::new(),
+            held_until: Timestamp::default(),
+            pushed,
+            cancel: Cancel::new(),
+            desk,
+            reception,
+            ledger: Ledger::default(),
+            ordered: Vec::new(),
+            current: None,
+            settling: Vec::new(),
+            keep: None,
+            owed: Vec::new(),
+            goes_back: false,
+            clean_up: false,
+            beats: None,
+        }
     }
 
-    /// Declares the directory anew whenever it changes.
+    /// Keeps what must outlive the process in a state directory.
     #[must_use]
-    pub fn following(self, directory: Directory) -> Self {
-        Self { directory: Some(directory), ..self }
+    pub fn keeping(self, keep: Keep) -> Self {
+        Self { keep: Some(keep), ..self }
+    }
+
+    /// Removes everything that is declared when it ends; what was kept stays kept.
+    #[must_use]
+    pub fn cleaning_up(self, clean_up: bool) -> Self {
+        Self { clean_up, ..self }
+    }
+
+    /// Tells the audience this often that the loop goes round.
+    #[must_use]
+    pub fn beating(self, span: Option<Duration>) -> Self {
+        Self { beats: span.filter(|span| !span.is_zero()).map(interval), ..self }
+    }
+
+    /// Begins: what was kept and what the directories say is declared, before anything else.
+    ///
+    /// The directories come in their order, each with what it declares, or `None` if that cannot be read: then it
+    /// declares what it declared before.
+    pub fn begin(
+        &mut self,
+        kept: Kept,
+        directories: Vec<(String, Option<Vec<Declared>>)>,
+    ) -> Result<(), PushError> {
+        let names: Vec<String> = directories.iter().map(|(name, _)| name.clone()).collect();
+        let said = directories.into_iter().filter_map(|(name, declared)| Some(everything(name, declared?)));
+        let said: Vec<Declaration> = said.collect();
+        self.events.scheduler_mut().continue_after(kept.last_txn);
+        if let Some(seq) = kept.last_event {
+            self.events.continue_after(seq);
+        }
+        let Beginning { resync, ledger, deltas, expired } =
+            start::begin(kept, &said, &names, self.clock.now());
+        let placed = names.iter().map(String::as_str).chain(ledger.placed());
+        self.events.place_sources(placed);
+        self.ledger = ledger;
+        self.push_ordered(Ordered::new(Event::new(resync), Work::Begin(deltas, expired)))
+    }
+
+    /// Where northbounds talk to the agent.
+    pub fn desk(&self) -> Desk {
+        self.desk.clone()
+    }
+
+    /// Declares a directory anew whenever it changes, as long as the agent runs.
+    ///
+    /// **Assumes** a tokio runtime.
+    pub fn follow(&mut self, mut directory: Directory) {
+        let stirring = self.stirring.clone();
+        tokio::spawn(async move {
+            loop {
+                let declared = directory.changed().await;
+                if stirring.send((directory.name().to_owned(), declared)).await.is_err() {
+                    return;
+                }
+            }
+        });
     }
 
     /// Where events are pushed.
@@ -119,14 +220,21 @@ impl Agent {
     /// Drives the loop until it has ended.
     pub async fn run(mut self, audience: &mut dyn Audience) -> EventLoop {
         loop {
+            self.attend().await;
             match self.events.next(self.clock.now()) {
-                Step::Opened(opening) => audience.opened(&opening),
+                Step::Opened(opening) => {
+                    self.note_opened();
+                    audience.opened(&opening);
+                }
                 Step::Commit(txn) => self.commit(txn, audience).await,
                 Step::Plan(txn) => {
                     let plan = self.driver.plan_only(self.events.scheduler_mut(), txn, &self.clock).await;
                     self.events.planned(plan, self.clock.now());
                 }
-                Step::Closed(record) => audience.closed(&record),
+                Step::Closed(record) => {
+                    self.note_closed(&record);
+                    audience.closed(&record);
+                }
                 Step::Perform(effect) => {
                     let missing = format!("nobody performs `{}`", effect.name);
                     // The loop reserved room for it.
@@ -137,46 +245,100 @@ impl Agent {
                     audience.fatal(&fatal);
                     self.stop().stop("the agent must end");
                 }
-                Step::Stopped => return self.events,
+                Step::Stopped => {
+                    audience.stopping();
+                    self.clean_up().await;
+                    if let Some(keep) = &self.keep {
+                        // What cannot be written any more is missing in the history, and nowhere else.
+                        let _ = keep.flush().await;
+                    }
+                    return self.events;
+                }
             }
         }
     }
 
-    fn declare(&mut self, declared: Result<Vec<Declared>, CommandError>, audience: &mut dyn Audience) {
-        audience.declared(declared.as_deref());
-        let Ok(declared) = declared else { return };
-        self.attention.forgive(declared.iter().map(|item| &item.key));
-        let pushed = self.producer().push(Event::new(directory::anew(&declared)));
-        if let (Err(error), Some(directory)) = (pushed, &mut self.directory) {
-            directory.read_again();
-            let attempt = "failed to declare the directory, it will be tried again".to_owned();
-            let error = CommandError::Broken { attempt, source: Some(Box::new(error)) };
-            audience.declared(Err(&error));
+    /// Removes everything that is declared, if it was told to.
+    async fn clean_up(&mut self) {
+        if self.clean_up {
+            let txn = Txn::resync(Resync::Upstream(Vec::new())).with_undeclared(Undeclared::Keep);
+            let (scheduler, never) = (self.events.scheduler_mut(), Cancel::new());
+            self.driver.run(scheduler, txn.described("clean up"), &self.clock, &mut (), &never).await;
         }
     }
 
-    async fn commit(&mut self, txn: Txn, audience: &mut dyn Audience) {
-        let Self { events, driver, clock, cancel, .. } = self;
-        let declares = match &txn.request {
-            Request::Changes { .. } | Request::Resync(Resync::Full(_) | Resync::Upstream(_)) => true,
-            Request::Resync(Resync::Downstream | Resync::Refresh(_))
-            | Request::Notification(_)
-            | Request::Retry(_)
-            | Request::LateKind
-            | Request::Overdue(_) => false,
-        };
-        let mut relay = Relay { audience, declares };
-        let ending = driver.run(events.scheduler_mut(), txn, clock, &mut relay, cancel).await;
-        let record = ending.record();
-        events.committed(record.clone(), clock.now());
-        if let Some(record) = record {
-            audience.committed(&record);
+    /// Answers questions, and between two events takes up orders.
+    async fn attend(&mut self) {
+        for _ in 0..QUESTIONS {
+            let Ok(question) = self.reception.questions.try_recv() else { break };
+            self.answer(question);
+        }
+        while self.takes_orders() {
+            let Ok(order) = self.reception.orders.try_recv() else { break };
+            self.take_up(order).await;
+        }
+    }
+
+    /// Before the startup resync nobody knows what is declared.
+    fn takes_orders(&self) -> bool {
+        self.events.is_between_turns() && self.events.glance().has_started()
+    }
+
+    fn answer(&self, question: Question) {
+        let scheduler = self.events.scheduler();
+        let (ledger, keep) = (&self.ledger, self.keep.as_ref());
+        question(&View { scheduler, events: self.events.glance(), ledger, keep });
+    }
+
+    fn declare(&mut self, (name, declared): Stirred, audience: &mut dyn Audience) {
+        audience.declared(declared.as_deref());
+        if let Ok(declared) = declared {
+            self.held.retain(|held| held.source != name);
+            self.held.push(everything(name, declared));
+        }
+        self.push_held();
+    }
+
+    /// Pushes what directories declare; what there is no room for waits.
+    fn push_held(&mut self) {
+        if self.ledger.confirmation.is_some() {
+            return;
+        }
+        for declaration in std::mem::take(&mut self.held) {
+            let options = Options { on_failure: OnFailure::Continue, ..Options::default() };
+            let again = declaration.clone();
+            if self.push_ordered(Ordered::declaration(declaration, options, None)).is_err() {
+                self.held.push(again);
+            }
+        }
+    }
+
+    /// What the agent itself has to see to later: a confirmation that does not come, what could not be kept, what there
+    /// was no room for.
+    fn own_deadline(&self, now: Timestamp) -> Option<Timestamp> {
+        let waiting = self.ledger.confirmation.as_ref().filter(|_| !self.goes_back);
+        let waiting = waiting.map(|pending| pending.deadline);
+        let owed = (!self.owed.is_empty()).then(|| now.after(AGAIN));
+        let held = (!self.held.is_empty()).then_some(self.held_until);
+        waiting.into_iter().chain(owed).chain(held).min()
+    }
+
+    /// Sees to what is due by now.
+    async fn see_to(&mut self, now: Timestamp) {
+        if self.ledger.confirmation.as_ref().is_some_and(|pending| pending.deadline <= now) {
+            self.go_back("it was not confirmed in time", None);
+        }
+        self.keep_owed().await;
+        if self.held_until <= now {
+            self.held_until = now.after(AGAIN);
+            self.push_held();
         }
     }
 
     async fn wait(&mut self, deadline: Option<Timestamp>, audience: &mut dyn Audience) {
         let now = self.clock.now();
-        if self.attention.push_due(now) {
+        self.see_to(now).await;
+        if self.attention.push_due(now) || self.goes_back {
             return;
         }
         let later = self.attention.deadline();
@@ -184,13 +346,25 @@ impl Agent {
         if audience.waiting(self.events.scheduler(), settled) == Pursuit::End {
             return self.stop().stop("told to end");
         }
-        let patience = deadline.into_iter().chain(later).min().map_or(IDLE, |at| at.since(now));
+        if settled {
+            // Whoever does not wait any more needs no answer.
+            self.settling.drain(..).for_each(|reply| reply.send(()).unwrap_or_default());
+        }
+        let takes_orders = self.takes_orders();
+        let follows = self.ledger.confirmation.is_none();
+        let own = self.own_deadline(now);
+        let patience = deadline.into_iter().chain(later).chain(own).min().map_or(IDLE, |at| at.since(now));
         tokio::select! {
             () = self.pushed.notified() => {}
+            () = beat(&mut self.beats) => audience.alive(),
+            Some(question) = self.reception.questions.recv() => self.answer(question),
+            Some(order) = self.reception.orders.recv(), if takes_orders => self.take_up(order).await,
             () = tokio::time::sleep(patience) => {}
-            declared = changed(&mut self.directory) => self.declare(declared, audience),
+            // A change that waits for its confirmation goes back to what was declared before it, and to nothing else.
+            Some(stirred) = self.stirred.recv(), if follows => self.declare(stirred, audience),
             noticed = self.attention.noticed() => {
                 let heeded = self.attention.heed(noticed, self.events.scheduler(), self.clock.now());
+                self.ledger.contested = self.attention.contested();
                 if heeded != Heeded::default() {
                     audience.heeded(&heeded);
                 }
@@ -199,26 +373,17 @@ impl Agent {
     }
 }
 
-/// The next change of the directory, if one is followed.
-async fn changed(directory: &mut Option<Directory>) -> Result<Vec<Declared>, CommandError> {
-    match directory {
-        Some(directory) => directory.changed().await,
+/// Ends when a beat is due; never, if nobody wants to know.
+async fn beat(beats: &mut Option<Interval>) {
+    match beats {
+        Some(beats) => {
+            beats.tick().await;
+        }
         None => std::future::pending().await,
     }
 }
 
-/// Passes on what the driver tells.
-struct Relay<'a> {
-    audience: &'a mut dyn Audience,
-    declares: bool,
-}
-
-impl Observer for Relay<'_> {
-    fn planned(&mut self, plan: &Plan) -> Decision {
-        self.audience.planned(plan, self.declares)
-    }
-
-    fn finished(&mut self, operation: Finished<'_>) {
-        self.audience.finished(operation);
-    }
+/// Everything that a directory declares.
+fn everything(name: String, declared: Vec<Declared>) -> Declaration {
+    Declaration::everything(name, declared.into_iter().map(Into::into).collect())
 }

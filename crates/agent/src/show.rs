@@ -10,7 +10,7 @@ use kilter_events::{EventRecord, Fatal, FatalReason};
 use kilter_model::document::{Declared, Place};
 use kilter_model::kinds::is_only_derived;
 use kilter_scheduler::render::one_line;
-use kilter_scheduler::{Action, Key, Plan, Record, Scheduler, Step, TxnType};
+use kilter_scheduler::{Action, Key, Plan, Record, Scheduler, State, Step, TxnType};
 use kilter_southbound::{Decision, Finished};
 
 use crate::drift::Heeded;
@@ -21,9 +21,6 @@ pub(crate) struct Show {
     output: Output,
     places: BTreeMap<Key, Place>,
     once: bool,
-    prune: bool,
-    /// How many items would be removed that nobody declares, without leave to do so.
-    undeclared: usize,
     /// How many operations are planned, and how many were answered.
     planned: usize,
     answered: usize,
@@ -39,13 +36,11 @@ pub(crate) struct Show {
 }
 
 impl Show {
-    pub(crate) fn new(output: Output, declared: &[Declared], once: bool, prune: bool) -> Self {
+    pub(crate) fn new(output: Output, declared: &[Declared], once: bool) -> Self {
         Self {
             output,
             places: places(declared),
             once,
-            prune,
-            undeclared: 0,
             planned: 0,
             answered: 0,
             declares: false,
@@ -64,13 +59,6 @@ impl Show {
 
     /// How the run ended; an error if it could not be shown.
     pub(crate) fn end(mut self, scheduler: &Scheduler, words: &str) -> io::Result<Exit> {
-        if self.is_refused() {
-            let items = count(self.undeclared, "item");
-            self.print(&format!(
-                "refused: an earlier run made {items} that nothing declares now, hint: `--prune` removes them\n"
-            ));
-            return self.broken.map_or(Ok(Exit::Refused), Err);
-        }
         let rows = self.rows(scheduler);
         if rows != self.shown {
             self.print(&table(&rows));
@@ -96,16 +84,19 @@ impl Show {
         rows
     }
 
-    /// Whether a step removes what an earlier run made and the directory does not declare.
-    fn is_pruned(&self, step: &Step) -> bool {
-        step.action == Action::Delete
-            && !step.marks.recreate
-            && !self.places.contains_key(&step.key)
-            && !is_only_derived(step.key.as_str())
-    }
-
-    fn is_refused(&self) -> bool {
-        self.undeclared > 0 && !self.prune
+    /// Items of an earlier run that nothing declares are told once, and left alone.
+    fn tell_left_alone(&mut self, scheduler: &Scheduler) {
+        let statuses = scheduler.statuses("");
+        let left = statuses
+            .iter()
+            .filter(|status| status.state == State::Discovered && !is_only_derived(status.key.as_str()))
+            .count();
+        if left > 0 {
+            let items = count(left, "item");
+            self.print(&format!(
+                "left alone: an earlier run made {items} that nothing declares now, hint: `--prune` removes them\n"
+            ));
+        }
     }
 
     fn progress(&mut self, text: &str) {
@@ -122,11 +113,8 @@ impl Audience for Show {
         self.planned = plan.steps.iter().filter(|step| is_operation(step)).count();
         if declares {
             self.print(&plan::text(&plan.steps));
-            if !self.ready {
-                self.undeclared = plan.steps.iter().filter(|step| self.is_pruned(step)).count();
-            }
         }
-        if self.is_refused() { Decision::Stop } else { Decision::Execute }
+        Decision::Execute
     }
 
     fn finished(&mut self, operation: Finished<'_>) {
@@ -169,13 +157,11 @@ impl Audience for Show {
     }
 
     fn waiting(&mut self, scheduler: &Scheduler, settled: bool) -> Pursuit {
-        if self.is_refused() {
-            return Pursuit::End;
-        }
         let rows = self.rows(scheduler);
         if !self.ready {
             self.ready = true;
             self.print(&table(&rows));
+            self.tell_left_alone(scheduler);
             if !self.once {
                 self.print("healing until stopped, Ctrl-C stops\n");
             }

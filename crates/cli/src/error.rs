@@ -4,12 +4,15 @@ use std::error::Error;
 use std::io;
 
 use anstyle::{AnsiColor, Style};
+use kilter_api::CallError;
+use kilter_api::render::paint;
+use kilter_api::v1::{Problem, Reason};
 use kilter_model::document::{GatherError, Problems};
 
 use crate::chain::chain;
 use crate::exit::Exit;
 use crate::output::Output;
-use crate::render::paint;
+use crate::stored::StoredPlanError;
 
 const WRONG: Style = AnsiColor::Red.on_default().bold();
 const HINT: Style = AnsiColor::Cyan.on_default();
@@ -26,6 +29,12 @@ pub enum CommandError {
     /// A document is wrong.
     #[error("the documents are wrong")]
     Invalid(#[source] Problems),
+    /// The agent did not do what it was asked.
+    #[error(transparent)]
+    Call(#[from] CallError),
+    /// A stored plan cannot be used.
+    #[error(transparent)]
+    StoredPlan(#[from] StoredPlanError),
     /// The machine does not let us.
     #[error("{attempt}")]
     Refused {
@@ -53,8 +62,16 @@ impl CommandError {
     /// How the command ends.
     pub fn exit(&self) -> Exit {
         match self {
-            Self::Unreadable(_) | Self::Empty(_) | Self::Invalid(_) => Exit::Invalid,
-            Self::Refused { .. } => Exit::Refused,
+            Self::Unreadable(_) | Self::Empty(_) | Self::Invalid(_) | Self::StoredPlan(_) => Exit::Invalid,
+            Self::Call(CallError::Unreachable { .. } | CallError::Gone(_)) => Exit::Unreachable,
+            Self::Call(CallError::Answered(problem)) => match problem.reason() {
+                Reason::Invalid => Exit::Invalid,
+                Reason::Unknown => Exit::Unknown,
+                Reason::Stale | Reason::Refused | Reason::Forbidden => Exit::Refused,
+                Reason::Unavailable => Exit::Unreachable,
+                Reason::Broken | Reason::Unspecified => Exit::Failed,
+            },
+            Self::Refused { .. } | Self::Call(CallError::Closed { .. }) => Exit::Refused,
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Applied,
             Self::Broken { .. } | Self::Output(_) => Exit::Failed,
         }
@@ -66,7 +83,10 @@ pub fn report(error: &CommandError, output: &mut Output) {
     let text = match error {
         CommandError::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => return,
         CommandError::Invalid(problems) => told(problems),
-        CommandError::Unreadable(_)
+        CommandError::Call(CallError::Answered(problem)) => answered(problem),
+        CommandError::Call(_)
+        | CommandError::StoredPlan(_)
+        | CommandError::Unreadable(_)
         | CommandError::Empty(_)
         | CommandError::Refused { .. }
         | CommandError::Broken { .. }
@@ -83,6 +103,23 @@ fn one(text: &str) -> String {
         None => (text, String::new()),
     };
     format!("{} {what}\n{hint}", paint(WRONG, "error:"))
+}
+
+/// What the agent says, at its places, with its hint.
+fn answered(problem: &Problem) -> String {
+    let mut text = String::new();
+    for one in &problem.misplaced {
+        let place = one.place.as_ref().map(|place| format!("{place}: ")).unwrap_or_default();
+        text.push_str(&format!("{place}{} {}\n", paint(WRONG, "error:"), one.message));
+        if !one.hint.is_empty() {
+            text.push_str(&format!("  {} {}\n", paint(HINT, "hint:"), one.hint));
+        }
+    }
+    text.push_str(&format!("{} {problem}\n", paint(WRONG, "error:")));
+    if !problem.hint.is_empty() {
+        text.push_str(&format!("  {} {}\n", paint(HINT, "hint:"), problem.hint));
+    }
+    text
 }
 
 /// Every problem at its place, as compilers write them, and how many there are.

@@ -28,6 +28,8 @@ pub enum Exit {
     Invalid = 8,
     /// The agent does not answer.
     Unreachable = 9,
+    /// There is no such item, transaction, event or source.
+    Unknown = 10,
     /// The agent ended: one of its handlers says that it must.
     HandlerFatal = 70,
     /// The agent ended: healing has failed as many times as it may.
@@ -38,7 +40,7 @@ pub enum Exit {
 
 impl Exit {
     /// Every way to end, by number.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Applied,
         Self::Failed,
         Self::Usage,
@@ -49,6 +51,7 @@ impl Exit {
         Self::Refused,
         Self::Invalid,
         Self::Unreachable,
+        Self::Unknown,
         Self::HandlerFatal,
         Self::HealingFailed,
         Self::StartupLate,
@@ -72,6 +75,7 @@ impl Exit {
             Self::Refused => "refused",
             Self::Invalid => "invalid",
             Self::Unreachable => "unreachable",
+            Self::Unknown => "unknown",
             Self::HandlerFatal => "handler fatal",
             Self::HealingFailed => "healing failed",
             Self::StartupLate => "startup late",

@@ -1,20 +1,32 @@
-//! The command line: what may be typed, the verbs that need no agent, and how plans and statuses look.
+//! The command line: what may be typed, the verbs, and what an offline plan and the agent both say ([`wire`]).
 //!
-//! Decided here: arguments, exit codes, colours and wording. Not decided here: how anything is made real; this crate
-//! knows neither the agent nor any southbound. Open [`arguments`] for the verbs, [`exit`] for how a command may end,
-//! [`commands`] for what the offline ones do.
+//! Decided here: arguments, exit codes, and which verb asks the agent what. Not decided here: how anything is made
+//! real; this crate knows neither the agent nor any southbound. Open [`arguments`] for the verbs, [`commands`] for
+//! what each does, [`exit`] for how a command may end.
 
 pub mod arguments;
+pub mod blast;
 mod chain;
 pub mod commands;
+mod consent;
+pub mod daemon;
+mod declare;
 mod error;
 pub mod exit;
+mod follow;
+#[cfg(test)]
+mod manual;
 mod output;
 pub mod read;
 pub mod render;
+mod session;
+mod span;
+mod stored;
+pub mod wire;
 
 pub use arguments::{Arguments, Verb};
 pub use chain::chain;
 pub use error::{CommandError, report};
 pub use exit::Exit;
 pub use output::Output;
+pub use stored::StoredPlanError;

@@ -1,12 +1,13 @@
 //! The loop's own events.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use kilter_scheduler::{Key, Observation, Origin, ValueRef};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 
+use crate::declare::{AskedResync, DeclaredChange};
 use crate::effect::EffectEnded;
 use crate::event::{
     Direction, EventKind, EventKinds, Method, ReadValue, Scope, UpdateMode, from_json, to_json,
@@ -26,6 +27,8 @@ pub(crate) fn add_kinds(kinds: EventKinds) -> EventKinds {
         .with::<EventsLost>()
         .with::<EffectEnded>()
         .with::<Shutdown>()
+        .with::<DeclaredChange>()
+        .with::<AskedResync>()
 }
 
 /// Items of one external source, by key.
@@ -40,6 +43,9 @@ pub struct DatabaseResync {
     pub inputs: Inputs,
     /// What these external sources declare; sources that are not named keep what they declared before.
     pub external: BTreeMap<String, ExternalItems>,
+    /// Items that an earlier agent may have made and that nobody declared in the end: they are removed. Other items of
+    /// ours that nobody declares are left alone, unless the settings prune.
+    pub leftovers: Arc<BTreeSet<Key>>,
 }
 
 impl EventKind for DatabaseResync {
@@ -67,7 +73,8 @@ impl EventKind for DatabaseResync {
     }
 
     fn encode(&self) -> Json {
-        json!({"local": self.local, "inputs": self.inputs, "external": self.external})
+        let leftovers = &self.leftovers;
+        json!({"local": self.local, "inputs": self.inputs, "external": self.external, "leftovers": leftovers})
     }
 
     fn decode(body: Json, values: &dyn ReadValue) -> Result<Self, String> {
@@ -76,12 +83,14 @@ impl EventKind for DatabaseResync {
             local: bool,
             inputs: Inputs,
             external: BTreeMap<String, BTreeMap<Key, Json>>,
+            #[serde(default)]
+            leftovers: Arc<BTreeSet<Key>>,
         }
         let plain: Plain = from_json(body)?;
         let external =
             plain.external.into_iter().map(|(source, items)| Ok((source, read_items(&items, values)?)));
         let external = external.collect::<Result<_, String>>()?;
-        Ok(Self { local: plain.local, inputs: plain.inputs, external })
+        Ok(Self { local: plain.local, inputs: plain.inputs, external, leftovers: plain.leftovers })
     }
 }
 

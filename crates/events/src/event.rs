@@ -201,6 +201,11 @@ impl Event {
         self.body::<K>().is_some()
     }
 
+    /// Whether it is this very event, and not only one that says the same.
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// The event as it is written down.
     pub fn written(&self) -> Written {
         Written { kind: self.kind().to_owned(), body: self.0.body.encode() }

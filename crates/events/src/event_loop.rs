@@ -11,7 +11,7 @@ use std::sync::Arc;
 use kilter_scheduler::{Plan, Record, Scheduler, Timestamp, Txn};
 
 use crate::builtin::VerificationResync;
-use crate::draft::{Internal, Provenance, Staged};
+use crate::draft::{Internal, Staged};
 use crate::event::Event;
 use crate::external::External;
 use crate::fatal::{Fatal, FatalReason};
@@ -28,7 +28,7 @@ use crate::turn::{Answer, COMPONENT, Closed, Core, Turn, Work};
 
 /// What the loop waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Awaited {
+pub(crate) enum Awaited {
     /// A transaction of the event under way.
     Commit,
     /// The plan of a verification.
@@ -43,7 +43,8 @@ pub struct Parts {
     pub scheduler: Scheduler,
     /// The handlers, in order: who reads the state of another stands after it.
     pub handlers: Vec<Box<dyn Handler>>,
-    /// The external sources, in order: a later one is laid over an earlier one.
+    /// The external sources that have a fixed place, in order: of those that declare an item, the first is heard.
+    /// Others take their place after them when they first speak.
     pub sources: Vec<String>,
     /// Measures how long handlers take.
     pub stopwatch: Box<dyn Stopwatch>,
@@ -54,12 +55,12 @@ pub struct Parts {
 /// **Guarantees** that every blocking event is answered exactly once, that follow-ups are not overtaken, and that what
 /// it does depends only on what it was told, in order.
 pub struct EventLoop {
-    core: Core,
+    pub(crate) core: Core,
     queue: Queue,
     producer: Producer,
-    turn: Option<Turn>,
-    awaited: Option<Awaited>,
-    outputs: VecDeque<Step>,
+    pub(crate) turn: Option<Turn>,
+    pub(crate) awaited: Option<Awaited>,
+    pub(crate) outputs: VecDeque<Step>,
     /// A verification is to follow when there is no follow-up left; the event it follows from.
     verify: Option<u64>,
     /// When the startup resync must be there.
@@ -151,10 +152,18 @@ impl EventLoop {
         &self.core.inputs
     }
 
-    /// Who declares an item.
-    pub fn provenance(&self, key: &str) -> Provenance {
-        let handler = self.core.internal.handler(key).map(|at| Arc::clone(&self.core.names[at]));
-        Provenance { handler, sources: self.core.external.sources(key) }
+    /// Goes on counting events after this one, which an earlier loop has looked at.
+    ///
+    /// **Assumes** that nothing has happened yet.
+    pub fn continue_after(&mut self, seq: u64) {
+        self.core.next_seq = seq + 1;
+    }
+
+    /// Gives sources that have no fixed place their places, in this order, after those that have one.
+    ///
+    /// **Assumes** that nothing has happened yet.
+    pub fn place_sources<'a>(&mut self, names: impl IntoIterator<Item = &'a str>) {
+        names.into_iter().for_each(|name| self.core.external.place(name));
     }
 
     /// Begins to write down everything that is needed to replay the run.
@@ -278,9 +287,23 @@ impl EventLoop {
         }
         match awaited {
             Some(Awaited::Commit) => {
-                let answer = record.map_or(Answer::Abandoned, Answer::Committed);
+                let answer = record.map_or(Answer::Abandoned(None), Answer::Committed);
                 self.close(answer, now);
             }
+            Some(Awaited::Due) => {}
+            Some(Awaited::Plan) | None => panic!("no transaction was asked for"),
+        }
+    }
+
+    /// The transaction that was asked for was dropped before anything was done, for this reason.
+    pub fn refused(&mut self, why: &str, now: Timestamp) {
+        let awaited = self.awaited.take();
+        if let Some(recorder) = &mut self.recorder {
+            recorder.told(self.core.scheduler.take_journal());
+            recorder.committed(None, now);
+        }
+        match awaited {
+            Some(Awaited::Commit) => self.close(Answer::Abandoned(Some(why.into())), now),
             Some(Awaited::Due) => {}
             Some(Awaited::Plan) | None => panic!("no transaction was asked for"),
         }

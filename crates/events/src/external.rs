@@ -1,7 +1,9 @@
 //! External declarations: what sources beside the handlers declare, laid over what handlers drafted.
 //!
-//! Decided here: the order of sources is their registration order; each is laid over the result of those before it.
-//! How two values of a kind merge is the kind's business: [`kilter_scheduler::Descriptor::merge`].
+//! Decided here: who is heard. Sources stand in an order that does not change while they declare anything; of those
+//! that declare an item, the first is heard and laid over what handlers drafted, and the others take over when it
+//! leaves: never the one who spoke last. How two values of a kind merge is the kind's business:
+//! [`kilter_scheduler::Descriptor::merge`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,32 +13,44 @@ use serde::Serialize;
 use serde_json::Value as Json;
 
 use crate::builtin::ExternalItems;
+use crate::declare::{DeclaredChange, Extent};
 
-/// Two sources say different things about one field; the later one is heard.
+/// Two sources say different things about one field; the one that stands first is heard.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Conflict {
     /// The item.
     pub key: Key,
-    /// The field that is not as the earlier source says; empty for the value as a whole.
+    /// The field that is not as the unheard source says; empty for the value as a whole.
     pub field: String,
     /// The source that is not heard.
     pub unheard: Arc<str>,
-    /// The source that is laid over it last.
+    /// The source that stands before it.
     pub heard: Arc<str>,
-}
-
-/// No such source is registered.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no external source is called `{name}`, hint: the sources are {known}")]
-pub(crate) struct UnknownSource {
-    name: String,
-    known: String,
 }
 
 #[derive(Debug)]
 struct Source {
     name: Arc<str>,
     items: ExternalItems,
+    /// Whether it keeps its place when it leaves: the settings name it.
+    fixed: bool,
+}
+
+/// What a source declared before it spoke, so that it can be taken back.
+#[derive(Debug)]
+pub(crate) struct Before {
+    name: Arc<str>,
+    /// Its place if it had one.
+    at: Option<usize>,
+    /// What it said about every key that is concerned.
+    items: BTreeMap<Key, Option<ValueRef>>,
+}
+
+impl Before {
+    /// The keys that are concerned.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &Key> {
+        self.items.keys()
+    }
 }
 
 /// What all external sources declare.
@@ -45,42 +59,86 @@ pub(crate) struct External(Vec<Source>);
 
 impl External {
     pub(crate) fn new(names: &[String]) -> Self {
-        Self(names.iter().map(|name| Source { name: name.as_str().into(), items: BTreeMap::new() }).collect())
+        let fixed =
+            |name: &String| Source { name: name.as_str().into(), items: BTreeMap::new(), fixed: true };
+        Self(names.iter().map(fixed).collect())
     }
 
-    fn source(&mut self, name: &str) -> Result<&mut Source, UnknownSource> {
-        let known =
-            || self.0.iter().map(|source| format!("`{}`", source.name)).collect::<Vec<_>>().join(", ");
-        match self.0.iter().position(|source| &*source.name == name) {
-            Some(at) => Ok(&mut self.0[at]),
-            None => Err(UnknownSource { name: name.to_owned(), known: known() }),
-        }
+    /// The source of this name; one that has not spoken yet takes its place after all others.
+    fn source(&mut self, name: &str) -> &mut Source {
+        let known = self.0.iter().position(|source| &*source.name == name);
+        let at = known.unwrap_or_else(|| {
+            self.0.push(Source { name: name.into(), items: BTreeMap::new(), fixed: false });
+            self.0.len() - 1
+        });
+        &mut self.0[at]
+    }
+
+    /// A source takes its place.
+    pub(crate) fn place(&mut self, name: &str) {
+        self.source(name);
     }
 
     /// A source says everything it declares.
-    pub(crate) fn replace(&mut self, name: &str, items: &ExternalItems) -> Result<(), UnknownSource> {
-        self.source(name)?.items.clone_from(items);
-        Ok(())
+    pub(crate) fn replace(&mut self, name: &str, items: &ExternalItems) {
+        self.source(name).items.clone_from(items);
     }
 
     /// A source says what has changed.
-    pub(crate) fn patch(
-        &mut self,
-        name: &str,
-        changes: &BTreeMap<Key, Option<ValueRef>>,
-    ) -> Result<(), UnknownSource> {
-        let source = self.source(name)?;
+    pub(crate) fn patch(&mut self, name: &str, changes: &BTreeMap<Key, Option<ValueRef>>) {
+        let items = &mut self.source(name).items;
         for (key, value) in changes {
-            match value {
-                Some(value) => source.items.insert(key.clone(), value.clone()),
-                None => source.items.remove(key),
-            };
+            set(items, key, value.clone());
         }
-        Ok(())
+    }
+
+    /// A source declares; what it declared before is kept for [`Self::restore`].
+    pub(crate) fn declare(&mut self, change: &DeclaredChange) -> Before {
+        let at = self.0.iter().position(|source| *source.name == *change.source);
+        let source = self.source(&change.source);
+        let mut before = BTreeMap::new();
+        if change.extent != Extent::Patch {
+            before.extend(source.items.iter().map(|(key, value)| (key.clone(), Some(value.clone()))));
+            source.items.clear();
+        }
+        for (key, value) in &change.changes {
+            let old = set(&mut source.items, key, value.clone());
+            before.entry(key.clone()).or_insert(old);
+        }
+        let before = Before { name: Arc::clone(&source.name), at, items: before };
+        if change.extent == Extent::Leave {
+            self.0.retain(|source| source.fixed || source.name != before.name);
+        }
+        before
+    }
+
+    /// A source declares what it declared before.
+    pub(crate) fn restore(&mut self, before: Before) {
+        let Before { name, at, items } = before;
+        let known = self.0.iter().position(|source| source.name == name);
+        match (at, known) {
+            (Some(at), None) => {
+                self.0.insert(at, Source { name: Arc::clone(&name), items: BTreeMap::new(), fixed: false });
+            }
+            (None, Some(known)) => {
+                self.0.remove(known);
+                return;
+            }
+            (Some(_), Some(_)) | (None, None) => {}
+        }
+        let source = self.source(&name);
+        for (key, value) in items {
+            set(&mut source.items, &key, value);
+        }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.0.iter().all(|source| source.items.is_empty())
+    }
+
+    /// Every source in its place, with what it declares.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &ExternalItems)> {
+        self.0.iter().map(|source| (&source.name, &source.items))
     }
 
     /// Every key that some source declares.
@@ -92,7 +150,7 @@ impl External {
         self.0.iter().any(|source| source.items.contains_key(key))
     }
 
-    /// The sources that declare the key, in order.
+    /// The sources that declare the key, in order: the first is heard.
     pub(crate) fn sources(&self, key: &str) -> Vec<Arc<str>> {
         self.0
             .iter()
@@ -101,7 +159,7 @@ impl External {
             .collect()
     }
 
-    /// The internal value with all overlays laid over it, one after another; `None` if nobody declares the key.
+    /// The internal value with what the first source says laid over it; `None` if nobody declares the key.
     pub(crate) fn merged(
         &self,
         registry: &Registry,
@@ -109,31 +167,29 @@ impl External {
         internal: Option<ValueRef>,
         conflicts: &mut Vec<Conflict>,
     ) -> Option<ValueRef> {
-        let overlays: Vec<_> = self
-            .0
-            .iter()
-            .filter_map(|source| Some((&source.name, source.items.get(key.as_str())?)))
-            .collect();
-        let mut merged = internal;
-        for (_, overlay) in &overlays {
-            let owner = registry.owner(key.as_str());
-            merged = Some(match (merged, owner) {
-                (Some(value), Some(kind)) => registry.descriptor(kind).merge(key, &value, overlay),
-                (None, _) | (_, None) => (*overlay).clone(),
-            });
-        }
-        if let (Some(merged), [earlier @ .., (heard, _)]) = (&merged, overlays.as_slice())
-            && !earlier.is_empty()
-        {
-            let result = merged.to_json();
-            for (unheard, overlay) in earlier {
-                for field in unheard_fields(&overlay.to_json(), &result) {
-                    let (unheard, heard) = (Arc::clone(unheard), Arc::clone(heard));
-                    conflicts.push(Conflict { key: key.clone(), field, unheard, heard });
-                }
+        let mut said =
+            self.0.iter().filter_map(|source| Some((&source.name, source.items.get(key.as_str())?)));
+        let Some((heard, overlay)) = said.next() else { return internal };
+        let merged = match (internal, registry.owner(key.as_str())) {
+            (Some(value), Some(kind)) => registry.descriptor(kind).merge(key, &value, overlay),
+            (None, _) | (_, None) => overlay.clone(),
+        };
+        let mut result = None;
+        for (unheard, overlay) in said {
+            let result = result.get_or_insert_with(|| merged.to_json());
+            for field in unheard_fields(&overlay.to_json(), result) {
+                let (unheard, heard) = (Arc::clone(unheard), Arc::clone(heard));
+                conflicts.push(Conflict { key: key.clone(), field, unheard, heard });
             }
         }
-        merged
+        Some(merged)
+    }
+}
+
+fn set(items: &mut ExternalItems, key: &Key, value: Option<ValueRef>) -> Option<ValueRef> {
+    match value {
+        Some(value) => items.insert(key.clone(), value),
+        None => items.remove(key),
     }
 }
 

@@ -9,6 +9,7 @@
 pub mod banner;
 pub mod builtin;
 mod completion;
+mod declare;
 mod draft;
 mod effect;
 mod error;
@@ -16,6 +17,7 @@ mod event;
 mod event_loop;
 mod external;
 mod fatal;
+mod glance;
 mod handler;
 mod healing;
 mod health;
@@ -31,6 +33,7 @@ mod turn;
 mod verify;
 
 pub use completion::{Answered, Completion, Waiter};
+pub use declare::{AskedResync, DeclaredChange, Extent};
 pub use draft::{Draft, Provenance};
 pub use effect::{Effect, EffectEnded};
 pub use error::{EventError, Failure, HandlerError, Place, Severity, chain};
@@ -41,6 +44,7 @@ pub use event::{
 pub use event_loop::{EventLoop, Parts};
 pub use external::Conflict;
 pub use fatal::{Fatal, FatalReason};
+pub use glance::{Glance, Preview};
 pub use handler::{Handler, Stopwatch};
 pub use health::{Health, Level, Standing};
 pub use history::{EventHistory, Query};

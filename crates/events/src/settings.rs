@@ -53,6 +53,9 @@ pub struct Settings {
     pub history_count: usize,
     /// At most about this many bytes of events are remembered. Default: 64 MiB.
     pub history_bytes: usize,
+    /// Whether resyncs remove items that carry our mark and that nobody declares; otherwise only what is known to be
+    /// left behind by an interrupted change is removed, and the rest is left alone. Default: no.
+    pub prune: bool,
     /// Whether a verification resync follows every event that went well. Default: no.
     pub verification: bool,
     /// How long one handler may take for one event before a warning names it. Default: 100 ms.
@@ -83,6 +86,7 @@ impl Default for Settings {
             history_permanent: history.permanent,
             history_count: history.count,
             history_bytes: history.bytes,
+            prune: false,
             verification: false,
             handler_budget: Duration::from_millis(100),
         }

@@ -29,11 +29,12 @@ use kilter_scheduler::{Change, Plan, Record, Scheduler, Timestamp, Txn};
 use crate::builtin::{
     DatabaseResync, ExternalChange, ExternalResync, HealingResync, InputChange, Shutdown, VerificationResync,
 };
+use crate::declare::DeclaredChange;
 use crate::draft::{Asked, HandlerAt, Internal, Staged};
 use crate::effect::Effect;
 use crate::error::{Failure, Place, Severity};
 use crate::event::{Direction, Event, Method, Scope, UpdateMode};
-use crate::external::{Conflict, External};
+use crate::external::{Before, Conflict, External};
 use crate::fatal::Fatal;
 use crate::handler::{CallError, Handler, Stopwatch, call};
 use crate::healing::Healing;
@@ -92,8 +93,8 @@ pub(crate) enum Answer {
     Nothing,
     /// The transaction was carried out.
     Committed(Arc<Record>),
-    /// The transaction was dropped before anything was done.
-    Abandoned,
+    /// The transaction was dropped before anything was done; why, if that is known.
+    Abandoned(Option<Arc<str>>),
     /// This is what would be done.
     Planned(Option<Plan>),
 }
@@ -134,6 +135,8 @@ pub(crate) struct Turn {
     differences: Vec<Difference>,
     txn: Option<Arc<Record>>,
     txn_error: Option<Arc<str>>,
+    /// What the source that speaks declared before, until it is known whether the event stands.
+    before: Option<Before>,
 }
 
 impl Turn {
@@ -160,6 +163,7 @@ impl Turn {
     pub(crate) fn close(mut self, core: &mut Core, answer: Answer, now: Timestamp) -> Closed {
         self.take_outcome(core, answer); // 9
         self.revert_handlers(core); // 10
+        self.restore_external(core); // 10
         let mut closed = self.finish_record(core, now); // 11
         closed.end_healing(core); // 12
         closed.plan_healing(core, now); // 13
@@ -193,7 +197,18 @@ impl Turn {
             differences: Vec::new(),
             txn: None,
             txn_error: None,
+            before: None,
         }
+    }
+
+    /// The event.
+    pub(crate) fn event(&self) -> &Event {
+        &self.queued.event
+    }
+
+    /// Where sources contradict each other about what it declares.
+    pub(crate) fn conflicts(&self) -> &[Conflict] {
+        &self.conflicts
     }
 
     fn method(&self) -> Method {
@@ -225,18 +240,6 @@ impl Turn {
         self.failures.push(Failure { place, severity, panicked, text: text.into() });
     }
 
-    /// Something is wrong with what the event says; healing would not mend it.
-    fn refuse(&mut self, problem: impl ToString) {
-        let text = problem.to_string().into();
-        self.failures.push(Failure {
-            place: Place::Preparation,
-            severity: Severity::Plain,
-            panicked: false,
-            text,
-        });
-        self.stopped |= matches!(self.method(), Method::Update { .. });
-    }
-
     /// Step 1.
     fn refresh_caches(&mut self, core: &mut Core) {
         let Method::Resync(_) = self.method() else { return };
@@ -245,16 +248,12 @@ impl Turn {
         if let Some(resync) = event.body::<DatabaseResync>() {
             core.inputs.clone_from(&resync.inputs);
             for (source, items) in &resync.external {
-                if let Err(unknown) = core.external.replace(source, items) {
-                    self.refuse(unknown);
-                }
+                core.external.replace(source, items);
             }
             core.healing.start_periodic(self.start);
         }
-        if let Some(resync) = event.body::<ExternalResync>()
-            && let Err(unknown) = core.external.replace(&resync.source, &resync.items)
-        {
-            self.refuse(unknown);
+        if let Some(resync) = event.body::<ExternalResync>() {
+            core.external.replace(&resync.source, &resync.items);
         }
     }
 
@@ -265,11 +264,10 @@ impl Turn {
         if let Some(change) = event.body::<InputChange>() {
             core.inputs.set(&change.resource, &change.name, change.new.clone());
         }
-        if let Some(change) = event.body::<ExternalChange>()
-            && let Err(unknown) = core.external.patch(&change.source, &change.changes)
-        {
-            self.refuse(unknown);
+        if let Some(change) = event.body::<ExternalChange>() {
+            core.external.patch(&change.source, &change.changes);
         }
+        self.before = event.body::<DeclaredChange>().map(|change| core.external.declare(change));
     }
 
     /// Step 3.

@@ -19,8 +19,9 @@ fn main() -> ExitCode {
         }
     };
     let mut output = Output::stdout();
-    let ended = match (&arguments.verb, commands::offline(&arguments.verb, &mut output)) {
-        (Verb::Up(up), _) => kilter_agent::up::up(up, output),
+    let ended = match (&arguments.verb, commands::run(&arguments, &mut output)) {
+        (Verb::Up(up), _) => kilter_agent::up::up(up, arguments.socket.as_deref(), output),
+        (Verb::Agent(agent), _) => kilter_agent::daemon::daemon(agent, arguments.socket.as_deref(), output),
         (_, ended) => ended.unwrap_or(Ok(Exit::Usage)),
     };
     ended

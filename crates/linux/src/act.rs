@@ -62,6 +62,7 @@ struct Ordered {
 /// Acts on namespaces themselves.
 pub(crate) fn act_on_namespaces(shared: &Shared, assignments: Vec<Assignment>) {
     for assignment in assignments {
+        assignment.begin();
         let answer = on_namespace(shared, &assignment.act);
         assignment.answer(answer);
     }
@@ -85,6 +86,7 @@ fn on_namespace(shared: &Shared, act: &Act) -> Answer {
 
 /// Acts on what is in one namespace.
 pub(crate) fn act(shared: &Shared, name: &NetnsName, mut assignments: Vec<Assignment>, put_off: bool) {
+    assignments.iter().for_each(Assignment::begin);
     let mut site = match Site::open(shared, name.clone()) {
         Ok(site) => site,
         Err(error) => return without_namespace(&error, assignments),

@@ -24,6 +24,7 @@ mod netlink;
 mod netns;
 mod nftables;
 mod order;
+mod parameters;
 mod port;
 mod qdisc;
 #[doc(hidden)]

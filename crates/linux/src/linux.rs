@@ -37,7 +37,7 @@ pub const KINDS: &[&str] = &[
     "linux.qdisc",
 ];
 
-/// How many operations are taken up at once: what one call to the kernel may be busy with.
+/// How many operations are put in order at once. The deadline of each counts from when its namespace gets its turn.
 const AT_ONCE: usize = 8192;
 
 /// From how many namespaces on the removal of links is put off.
@@ -104,7 +104,7 @@ impl Linux {
 
     async fn change_in_turns(&self, mut batch: Batch) {
         loop {
-            let assignments = batch.take_up(AT_ONCE);
+            let assignments = batch.take_ahead(AT_ONCE);
             if assignments.is_empty() {
                 return;
             }

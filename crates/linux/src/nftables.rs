@@ -19,8 +19,14 @@ use crate::shared::Shared;
 use crate::space::Space;
 use crate::syscall::end_with_us;
 
-const GETTABLE: u16 = (10 << 8) | 1;
-const NEWTABLE: u16 = 10 << 8;
+/// The family of these messages among those of packet filters.
+const FILTERS: u16 = 10;
+const GETTABLE: u16 = (FILTERS << 8) | 1;
+const NEWTABLE: u16 = FILTERS << 8;
+const DELTABLE: u16 = (FILTERS << 8) | 2;
+const NEWGEN: u16 = (FILTERS << 8) | 15;
+const GETGEN: u16 = (FILTERS << 8) | 16;
+const GEN_ID: u16 = 1;
 const TABLE_NAME: u16 = 1;
 const TABLE_USERDATA: u16 = 6;
 const USERDATA_COMMENT: u8 = 0;
@@ -73,6 +79,49 @@ fn comment(mut records: &[u8]) -> Option<String> {
     None
 }
 
+/// What one message about packet filters says: a commit is told as everything that it touched, then its generation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Told {
+    /// Something in a table was added, changed or removed.
+    Touched(NftFamily, Name),
+    /// The table went.
+    Removed(NftFamily, Name),
+    /// What was told so far belongs to this generation.
+    Generation(u32),
+}
+
+/// Reads a message about a change of packet filters. In all of them the first attribute names the table.
+pub(crate) fn decode_told(received: &Received<'_>) -> Option<Told> {
+    if received.kind >> 8 != FILTERS {
+        return None;
+    }
+    let attributes = Attributes::after(received.payload, 4);
+    if received.kind == NEWGEN {
+        return generation_in(attributes).map(Told::Generation);
+    }
+    let number = *received.payload.first()?;
+    let (_, family) = FAMILIES.iter().find(|(other, _)| *other == number)?;
+    let name = Name::from(attributes.get(TABLE_NAME)?.as_text());
+    Some(if received.kind == DELTABLE { Told::Removed(*family, name) } else { Told::Touched(*family, name) })
+}
+
+fn generation_in(attributes: Attributes<'_>) -> Option<u32> {
+    attributes.get(GEN_ID)?.as_u32().map(u32::from_be)
+}
+
+/// The present generation of the packet filters of a namespace.
+fn generation(shared: &Shared, space: &Space) -> Result<u32, KernelError> {
+    let counters = Arc::clone(shared.spaces.counters());
+    let read = space.inside(|| -> Result<Option<u32>, Refusal> {
+        let mut requests = Requests::open_netfilter(counters)?;
+        let request = Message::new(GETGEN, 0).body(&[0; 4]);
+        requests.read(&request, |received| generation_in(Attributes::after(received.payload, 4)))
+    });
+    let refused = |refusal| KernelError::refused("read nftables generation", &space.name, refusal);
+    let missing = || Refusal::of(Errno::OPNOTSUPP);
+    read.and_then(|read| read).and_then(|read| read.ok_or_else(missing)).map_err(refused)
+}
+
 /// Every table of the namespace.
 pub(crate) fn tables(shared: &Shared, space: &Space) -> Result<Vec<Seen>, KernelError> {
     let counters = Arc::clone(shared.spaces.counters());
@@ -105,8 +154,13 @@ pub(crate) fn item(
         digest: Some(seen.digest.clone().unwrap_or_else(|| CHANGED.to_owned())),
     };
     let Some(listed) = list(space, seen.family, &seen.name)? else { return Ok(None) };
-    if shared.table(&space.name, seen.family.word(), &seen.name).is_some_and(|written| written != listed) {
-        table.digest = Some(CHANGED.to_owned());
+    match shared.table(&space.name, seen.family.word(), &seen.name) {
+        Some(written) if written != listed => table.digest = Some(CHANGED.to_owned()),
+        // What an earlier run left is trusted as it is found, and from here on compared.
+        None if seen.digest.is_some() => {
+            shared.remember_table(&space.name, seen.family.word(), &seen.name, listed.clone());
+        }
+        Some(_) | None => {}
     }
     table.text = Some(listed);
     Ok(Some(table))
@@ -136,8 +190,15 @@ pub(crate) fn put(shared: &Shared, space: &Space, table: &Nftables) -> Result<()
          table {family} {name} {{\n\tcomment \"{NFTABLES_MARK}{digest}\"\n{}\n}}\n",
         table.body()
     );
+    let own = generation(shared, space)?.wrapping_add(1);
+    shared.expect_generation(&space.name, own);
     shared.spaces.counters().wrote();
-    run(space, &["-f", "-"], &script, "write nftables table", name)?;
+    let written = run(space, &["-f", "-"], &script, "write nftables table", name);
+    if written.is_err() || generation(shared, space)? != own {
+        // Nothing was written, or somebody else wrote too: whose the generation is, is not certain.
+        shared.take_generation(&space.name, own);
+    }
+    written?;
     if let Some(listed) = list(space, table.family, name)? {
         shared.remember_table(&space.name, family, name, listed);
     }
@@ -150,6 +211,7 @@ pub(crate) fn delete(shared: &Shared, space: &Space, table: &Nftables) -> Result
     if !refuse_foreign(shared, space, table, "it would have to be removed")? {
         return Ok(());
     }
+    // Forgotten first: whatever is heard of it from here on is not drift.
     shared.forget_table(&space.name, family, name);
     shared.spaces.counters().wrote();
     let script = format!("delete table {family} {name}\n");

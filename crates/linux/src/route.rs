@@ -177,7 +177,12 @@ pub(crate) fn decode(received: &Received<'_>, netns: &NetnsName) -> Option<Seen>
     if !matches!(received.kind, rtnl::NEWROUTE | rtnl::DELROUTE) {
         return None;
     }
-    let header = received.payload.get(..12)?;
+    decode_row(received.payload, netns)
+}
+
+/// The same for what stands behind the header of the message.
+pub(crate) fn decode_row(row: &[u8], netns: &NetnsName) -> Option<Seen> {
+    let header = row.get(..12)?;
     let (family, length, table, protocol, scope, kind) =
         (header[0], header[1], header[4], header[5], header[6], header[7]);
     let flags = u32_at(header, 8)?;
@@ -202,7 +207,7 @@ pub(crate) fn decode(received: &Received<'_>, netns: &NetnsName) -> Option<Seen>
         mtu: None,
     };
     let (mut destination, mut link, mut hops) = (None, None, Vec::new());
-    for attribute in Attributes::after(received.payload, 12) {
+    for attribute in Attributes::after(row, 12) {
         match attribute.kind {
             DST => destination = ip::read(attribute.payload),
             OIF => link = attribute.as_u32(),
@@ -258,28 +263,47 @@ impl Seen {
     }
 }
 
+/// The rows of a table as they came, one after the other.
+#[derive(Debug, Default)]
+pub(crate) struct Rows {
+    /// Each row after its length in four bytes.
+    bytes: Vec<u8>,
+}
+
+impl Rows {
+    fn push(&mut self, row: &[u8]) {
+        let length =
+            u32::try_from(row.len()).expect("a row is part of a message, whose length has four bytes");
+        self.bytes.extend_from_slice(&length.to_ne_bytes());
+        self.bytes.extend_from_slice(row);
+    }
+
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        let mut rest = self.bytes.as_slice();
+        std::iter::from_fn(move || {
+            let end = 4 + usize::try_from(u32_at(rest, 0)?).ok()?;
+            let row = rest.get(4..end)?;
+            rest = &rest[end..];
+            Some(row)
+        })
+    }
+}
+
 /// The routes of one family in all tables, of one protocol or (nought) of all; the kernel filters.
-pub(crate) fn read_all(
-    requests: &mut Requests,
-    netns: &NetnsName,
-    family: u8,
-    protocol: u8,
-    mut take: impl FnMut(Seen),
-) -> Result<(), Refusal> {
+pub(crate) fn read_rows(requests: &mut Requests, family: u8, protocol: u8) -> Result<Rows, Refusal> {
     let request = Message::new(rtnl::GETROUTE, 0).body(&[family, 0, 0, 0, 0, protocol, 0, 0, 0, 0, 0, 0]);
-    // What a repeated dump gives twice is the same twice: whoever takes it goes by the key.
-    let read = requests.dump(
-        &request,
-        || (),
-        |(), received| {
-            if let Some(seen) = decode(received, netns) {
-                take(seen);
-            }
-        },
-    );
+    let read = requests.dump(&request, Rows::default, |rows, received| {
+        if received.kind == rtnl::NEWROUTE {
+            rows.push(received.payload);
+        }
+    });
     match read {
         // A kernel without the family has no routes of it.
-        Err(refusal) if refusal.is_unsupported() => Ok(()),
+        Err(refusal) if refusal.is_unsupported() => Ok(Rows::default()),
         read => read,
     }
 }

@@ -6,7 +6,9 @@ use std::path::Path;
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
 use rustix::process::{getegid, geteuid};
-use rustix::thread::{CapabilitySet, capabilities};
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, capabilities, remove_capability_from_bounding_set, set_capabilities,
+};
 
 use crate::netlink::Refusal;
 use crate::syscall;
@@ -98,4 +100,28 @@ fn write(path: &'static str, text: &str) -> Result<(), SandboxError> {
 pub fn may_act() -> bool {
     let needed = CapabilitySet::NET_ADMIN | CapabilitySet::SYS_ADMIN;
     capabilities(None).is_ok_and(|held| held.effective.contains(needed))
+}
+
+/// What the agent needs of root: to change networks, to enter and mount namespaces, and to ping.
+const NEEDED: CapabilitySet =
+    CapabilitySet::NET_ADMIN.union(CapabilitySet::SYS_ADMIN).union(CapabilitySet::NET_RAW);
+
+/// Gives up what the agent does not need of root, for itself and for every program it starts.
+///
+/// **Assumes** that the process has one thread: each thread has capabilities of its own.
+pub fn drop_capabilities() -> Result<(), io::Error> {
+    let held = capabilities(None)?;
+    for one in CapabilitySet::all().difference(NEEDED).iter() {
+        match remove_capability_from_bounding_set(one) {
+            // A kernel that does not know it cannot grant it, and who may not drop it does not have it to grant.
+            Ok(()) | Err(Errno::INVAL | Errno::PERM) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+    let kept = CapabilitySets {
+        effective: held.effective & NEEDED,
+        permitted: held.permitted & NEEDED,
+        inheritable: CapabilitySet::empty(),
+    };
+    Ok(set_capabilities(None, kept)?)
 }

@@ -2,11 +2,14 @@
 
 use std::path::PathBuf;
 
+use serde::{Deserialize, Serialize};
+
 /// The protocol number that marks addresses, routes, rules and neighbours as ours.
 pub const PROTOCOL: u8 = 75;
 
 /// Where namespaces are, and how what is ours is told from what is not.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Settings {
     /// The folder in which named network namespaces are mounted. Default: `/run/netns`, where `ip netns` looks.
     pub netns_dir: PathBuf,
@@ -18,6 +21,9 @@ pub struct Settings {
     /// The receive buffer of a watching socket, in bytes: what the kernel may be ahead of us before events are lost.
     /// Default: 8 MiB.
     pub watch_buffer: usize,
+    /// The file that remembers which kernel parameters were changed and what they were, so that a later run can give
+    /// them back. Default: `None`, they are forgotten when the agent ends.
+    pub parameters: Option<PathBuf>,
 }
 
 impl Default for Settings {
@@ -27,6 +33,7 @@ impl Default for Settings {
             protocol: PROTOCOL,
             concurrency: 8,
             watch_buffer: 8 << 20,
+            parameters: None,
         }
     }
 }

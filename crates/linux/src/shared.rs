@@ -1,19 +1,27 @@
 //! What all actuators and the watcher share: settings, namespaces, the marks that are given out.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::mark::{self, Indexes};
 use crate::netlink::{Message, Refusal};
+use crate::parameters::Parameters;
 use crate::settings::Settings;
 use crate::space::{Spaces, locked};
+
+/// How many generations of packet filters are kept in mind. While nobody watches, nobody takes them out; one that is
+/// forgotten counts as somebody else's, which costs a look.
+const GENERATIONS: usize = 1024;
 
 /// What all actuators and the watcher share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) spaces: Spaces,
     pub(crate) indexes: Indexes,
+    pub(crate) parameters: Parameters,
+    /// How the tables of our routes were answered.
+    pub(crate) routes: crate::survey::Memory,
     /// Ends of pairs that came with the creation of the other end: namespace and name, and the index.
     peers: Mutex<HashMap<(String, String), u32>>,
     /// Links of ours by their index: namespace and name.
@@ -25,8 +33,8 @@ pub(crate) struct Shared {
     /// How many batches of changes are under way, and how many there have been.
     under_way: AtomicU64,
     begun: AtomicU64,
-    /// What a kernel parameter was before we changed it: namespace, name, value.
-    before: Mutex<HashMap<(String, String), String>>,
+    /// The generations of packet filters that are ours: namespace and number.
+    generations: Mutex<HashSet<(String, u32)>>,
     /// How nftables tables were listed after we wrote them: namespace, family, name.
     tables: Mutex<HashMap<(String, String, String), String>>,
 }
@@ -45,15 +53,17 @@ impl Shared {
         let seed = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         let seed = seed.as_micros() ^ (u128::from(std::process::id()) << 16);
         Ok(Self {
+            parameters: Parameters::open(settings.parameters.clone())?,
             spaces: Spaces::new(settings)?,
             indexes: Indexes::starting(u64::try_from(seed & u128::from(u64::MAX)).unwrap_or(0)),
+            routes: crate::survey::Memory::default(),
             peers: Mutex::default(),
             made: Mutex::default(),
             indexes_made: Mutex::default(),
             put_off: Mutex::default(),
             under_way: AtomicU64::new(0),
             begun: AtomicU64::new(0),
-            before: Mutex::default(),
+            generations: Mutex::default(),
             tables: Mutex::default(),
         })
     }
@@ -144,19 +154,18 @@ impl Shared {
         locked(&self.put_off).keys().cloned().collect()
     }
 
-    /// Remembers what a parameter was, unless it is known already.
-    pub(crate) fn remember_parameter(&self, netns: &str, name: &str, value: String) {
-        locked(&self.before).entry((netns.to_owned(), name.to_owned())).or_insert(value);
+    /// A generation of packet filters will be ours.
+    pub(crate) fn expect_generation(&self, netns: &str, number: u32) {
+        let mut generations = locked(&self.generations);
+        if generations.len() >= GENERATIONS {
+            generations.clear();
+        }
+        generations.insert((netns.to_owned(), number));
     }
 
-    /// Whether we changed a parameter.
-    pub(crate) fn remembers_parameter(&self, netns: &str, name: &str) -> bool {
-        locked(&self.before).contains_key(&(netns.to_owned(), name.to_owned()))
-    }
-
-    /// What a parameter was before we changed it.
-    pub(crate) fn forget_parameter(&self, netns: &str, name: &str) -> Option<String> {
-        locked(&self.before).remove(&(netns.to_owned(), name.to_owned()))
+    /// Whether a generation is ours; asked once for each.
+    pub(crate) fn take_generation(&self, netns: &str, number: u32) -> bool {
+        locked(&self.generations).remove(&(netns.to_owned(), number))
     }
 
     /// How a table was listed after we wrote it.

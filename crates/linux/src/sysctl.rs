@@ -40,7 +40,7 @@ pub(crate) fn find(
 ) -> Result<Option<Sysctl>, KernelError> {
     let Some(value) = read(space, name)? else { return Ok(None) };
     let as_expected = expected.is_some_and(|expected| expected.value == value);
-    let is_item = as_expected || shared.remembers_parameter(&space.name, name);
+    let is_item = as_expected || shared.parameters.before(space, name).is_some();
     Ok(is_item.then(|| Sysctl { name: name.to_owned(), netns: netns.clone(), value }))
 }
 
@@ -64,20 +64,25 @@ pub(crate) fn set(shared: &Shared, space: &Space, sysctl: &Sysctl) -> Result<(),
     if before == sysctl.value {
         return Ok(());
     }
+    let refused = |refusal| KernelError::refused("remember sysctl", &sysctl.name, refusal);
+    shared.parameters.remember(space, &sysctl.name, before).map_err(refused)?;
     shared.spaces.counters().wrote();
-    write(space, &sysctl.name, &sysctl.value)?;
-    shared.remember_parameter(&space.name, &sysctl.name, before);
-    Ok(())
+    let written = write(space, &sysctl.name, &sysctl.value);
+    if written.is_err() && read(space, &sysctl.name)? == shared.parameters.before(space, &sysctl.name) {
+        shared.parameters.forget(space, &sysctl.name).map_err(refused)?;
+    }
+    written
 }
 
-/// Gives a parameter back what it was before we changed it; what an earlier run changed stays as it is.
+/// Gives a parameter back what it was before we changed it; what nobody remembers stays as it is.
 pub(crate) fn restore(shared: &Shared, space: &Space, sysctl: &Sysctl) -> Result<(), KernelError> {
-    let Some(before) = shared.forget_parameter(&space.name, &sysctl.name) else { return Ok(()) };
-    if read(space, &sysctl.name)?.is_none_or(|present| present == before) {
-        return Ok(());
+    let Some(before) = shared.parameters.before(space, &sysctl.name) else { return Ok(()) };
+    if read(space, &sysctl.name)?.is_some_and(|present| present != before) {
+        shared.spaces.counters().wrote();
+        write(space, &sysctl.name, &before)?;
     }
-    shared.spaces.counters().wrote();
-    write(space, &sysctl.name, &before)
+    let refused = |refusal| KernelError::refused("forget sysctl", &sysctl.name, refusal);
+    shared.parameters.forget(space, &sysctl.name).map_err(refused)
 }
 
 #[cfg(test)]

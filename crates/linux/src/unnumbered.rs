@@ -1,5 +1,7 @@
 //! A link borrows an address: it carries an address of another link as a host address, with a mark of its own.
 
+use std::net::IpAddr;
+
 use ipnet::IpNet;
 use kilter_model::linux::{Address, Unnumbered};
 use kilter_scheduler::{Facts, Key};
@@ -8,7 +10,7 @@ use crate::address::{self, Seen};
 use crate::netlink::{KernelError, Message, flag, rtnl};
 use crate::order::{Order, Site};
 
-/// Borrows the first address of each family that the lender has.
+/// Borrows the first address of each family that the lender has, and drops what was borrowed and is not lent any more.
 pub(crate) fn create(
     site: &mut Site<'_>,
     unnumbered: &Unnumbered,
@@ -24,10 +26,18 @@ pub(crate) fn create(
         return Err(KernelError::refused("borrow address", subject, rustix::io::Errno::ADDRNOTAVAIL.into()));
     }
     let protocol = site.shared.borrowed_protocol();
+    let refused = |refusal| KernelError::refused("read addresses", &unnumbered.link, refusal);
+    let present = address::read_link(&mut site.space.requests(), index).map_err(refused)?;
+    let is_stale = |seen: &&Seen| {
+        seen.protocol == protocol && borrowed.iter().all(|address| address.address != seen.address.address)
+    };
+    let drop = |seen: &Seen| address::message(rtnl::DELADDR, 0, index, &seen.address, protocol);
     let add = |address: &Address| {
         address::message(rtnl::NEWADDR, flag::CREATE | flag::REPLACE, index, address, protocol)
     };
-    Ok(Order::new("borrow address", borrowed.iter().map(add).collect::<Vec<Message>>()))
+    let messages: Vec<Message> =
+        present.iter().filter(is_stale).map(drop).chain(borrowed.iter().map(add)).collect();
+    Ok(Order::new("borrow address", messages))
 }
 
 /// Gives back what was borrowed.
@@ -53,12 +63,14 @@ pub(crate) fn delete(
     Ok(Order::new("give address back", messages).tolerating(address::GONE))
 }
 
-/// What is borrowed of these addresses: the first of each family that reaches beyond its link, as a host address.
+/// What is borrowed of these addresses: the first of each family that reaches beyond its host and link, as a host
+/// address.
 fn lendable(lent: &[Seen]) -> Vec<Address> {
     let of_family = |v4: bool| {
         let usable = |seen: &&Seen| {
             let ip = seen.address.address.addr();
-            ip.is_ipv4() == v4 && !matches!(ip, std::net::IpAddr::V6(ip) if ip.is_unicast_link_local())
+            let is_near = matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local());
+            ip.is_ipv4() == v4 && !ip.is_loopback() && !is_near
         };
         let ip = lent.iter().find(usable)?.address.address.addr();
         Some(Address { no_prefix_route: true, ..Address::new(IpNet::from(ip)) })

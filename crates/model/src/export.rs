@@ -41,6 +41,42 @@ pub fn to_json(value: &ValueRef) -> Option<Value> {
     encode(value).map(|(_, json)| Value::Object(json))
 }
 
+/// Why JSON is not the item of a document.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadBackError {
+    /// It does not say what kind it is of, or of one that does not exist.
+    #[error("there is no kind `{word}`")]
+    Kind {
+        /// What it says.
+        word: String,
+    },
+    /// It has not the shape of its kind.
+    #[error("this is no item of kind `{word}`")]
+    Shape {
+        /// The kind.
+        word: String,
+        /// What is wrong.
+        #[source]
+        source: serde_json::Error,
+    },
+}
+
+/// The item out of what [`to_json`] gave.
+pub fn read_back(json: &Value) -> Result<(Key, ValueRef), ReadBackError> {
+    let word = json.get("kind").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let Some(kind) = KINDS.iter().find(|kind| kind.word == word) else {
+        return Err(ReadBackError::Kind { word });
+    };
+    let mut json = json.clone();
+    if let Value::Object(fields) = &mut json {
+        fields.shift_remove("kind");
+    }
+    match kind.decode(json) {
+        Ok(typed) => Ok((typed.key, typed.value)),
+        Err(source) => Err(ReadBackError::Shape { word, source }),
+    }
+}
+
 fn encode(value: &ValueRef) -> Option<(&'static DocumentKind, Map<String, Value>)> {
     let (kind, json) = KINDS.iter().find_map(|kind| Some((kind, kind.encode(value)?)))?;
     let Value::Object(mut json) = json else { return None };

@@ -48,6 +48,11 @@ impl History {
         Self { kept: Bounded::new(limits), newest: 0 }
     }
 
+    /// Transactions up to this one were carried out and are not remembered.
+    pub(crate) fn continue_after(&mut self, seq: Seq) {
+        self.newest = seq;
+    }
+
     pub(crate) fn push(&mut self, record: Arc<Record>, now: Timestamp) {
         self.newest = record.seq;
         self.kept.push(record, now);

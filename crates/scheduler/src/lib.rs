@@ -48,5 +48,5 @@ pub use record::{Action, Argument, Cause, Executed, Marks, Note, Outcome, Record
 pub use registry::{KindId, RegisterError, Registry};
 pub use scheduler::{Scheduler, Settings, Stage};
 pub use state::{FieldError, Origin, Seq, State, Status, Timestamp, Unmet};
-pub use txn::{Change, Labels, Observation, OnFailure, Request, Resync, Retry, RetryOrder, Txn};
+pub use txn::{Change, Labels, Observation, OnFailure, Request, Resync, Retry, RetryOrder, Txn, Undeclared};
 pub use value::{Facts, Value, ValueRef};

@@ -15,6 +15,18 @@ use crate::value::{Facts, ValueRef};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cursor(Seq);
 
+impl Cursor {
+    /// As if every transaction up to this one had been read.
+    pub fn after(seq: Seq) -> Self {
+        Self(seq)
+    }
+
+    /// The last transaction that was read.
+    pub fn seq(self) -> Seq {
+        self.0
+    }
+}
+
 /// What a status watcher gets.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Changes {
@@ -118,7 +130,10 @@ impl Scheduler {
         self.core.graph.find(key).and_then(|id| self.core.graph[id].facts.clone())
     }
 
-    /// What is known about the items that this one needs, and about its base.
+    /// What is known about the items that this one needs, and about its base. Where any of several will do, about one
+    /// of them that is there.
+    ///
+    /// **Guarantees**: it costs what the item's own dependencies cost, however many items would do for one of them.
     pub fn dependency_facts(&self, key: &str) -> Vec<(Key, Facts)> {
         let graph = &self.core.graph;
         let Some(id) = graph.find(key) else { return Vec::new() };
@@ -127,16 +142,15 @@ impl Scheduler {
             if edge.bits.has(EdgeBits::ABSENT) {
                 continue;
             }
-            let targets: Vec<_> = match graph[edge.target].group() {
-                Some(group) => {
-                    group.members.iter().copied().filter(|member| graph[*member].exists()).collect()
-                }
-                None => vec![edge.target],
+            let target = match graph[edge.target].group() {
+                Some(group) if group.present == 0 => None,
+                Some(group) => group.members.iter().copied().find(|member| graph[*member].exists()),
+                None => Some(edge.target),
             };
-            for target in targets {
-                if let Some(known) = &graph[target].facts {
-                    facts.push((graph[target].key.clone(), known.clone()));
-                }
+            if let Some(target) = target
+                && let Some(known) = &graph[target].facts
+            {
+                facts.push((graph[target].key.clone(), known.clone()));
             }
         }
         facts

@@ -62,6 +62,21 @@ impl Plan {
         PlanHash(*hasher.finalize().as_bytes())
     }
 
+    /// The identity of what happens to each item; by key.
+    ///
+    /// Together with [`Self::hash`] it tells, without the plan itself, for which items another plan is another one.
+    pub fn digests(&self) -> std::collections::BTreeMap<Key, PlanHash> {
+        let mut hashers: std::collections::BTreeMap<&Key, blake3::Hasher> = [].into();
+        for step in &self.steps {
+            let text = serde_json::to_vec(step).unwrap_or_default();
+            let hasher = hashers.entry(&step.key).or_default();
+            hasher.update(&text.len().to_le_bytes());
+            hasher.update(&text);
+        }
+        let digest = |hasher: blake3::Hasher| PlanHash(*hasher.finalize().as_bytes());
+        hashers.into_iter().map(|(key, hasher)| (key.clone(), digest(hasher))).collect()
+    }
+
     /// The items for which the other plan does something else or in another order; by key, each once.
     pub(crate) fn difference(&self, other: &Self) -> Vec<Key> {
         use std::collections::BTreeMap;

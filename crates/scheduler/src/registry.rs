@@ -67,13 +67,20 @@ pub enum RegisterError {
 #[derive(Default)]
 pub struct Registry {
     kinds: Vec<Registered>,
-    /// Patterns by their literal first segment; patterns that start with a star stand under the empty text.
-    by_first: FxHashMap<String, Vec<(KeyPattern, KindId)>>,
+    /// Patterns by how they begin: by two literal segments, else by one, else (a star comes first) by nothing.
+    by_beginning: FxHashMap<String, Vec<(KeyPattern, KindId)>>,
 }
 
 struct Registered {
     descriptor: Box<dyn Descriptor>,
     keys: Vec<KeyPattern>,
+}
+
+/// A text up to its first slash and up to its second one, or to its end; the second only if there is a first slash.
+fn beginnings(text: &str) -> [Option<&str>; 2] {
+    let Some(first) = text.find('/') else { return [Some(text), None] };
+    let second = text[first + 1..].find('/').map_or(text.len(), |at| first + 1 + at);
+    [Some(&text[..first]), Some(&text[..second])]
 }
 
 impl Registry {
@@ -110,20 +117,28 @@ impl Registry {
         }
         for pattern in keys {
             let text = pattern.to_string();
-            let first = text.split('/').next().unwrap_or_default();
-            let first = if first.contains('*') { "" } else { first };
-            self.by_first.entry(first.to_owned()).or_default().push((pattern, id));
+            let literal = text.split('*').next().unwrap_or_default();
+            let [one, two] = beginnings(literal);
+            // What stands before a star counts up to the slash, and a pattern of one segment has no second.
+            let whole = literal.len() == text.len();
+            let beginning = match (one, two) {
+                (_, Some(two)) if whole || literal.len() > two.len() => two,
+                (Some(one), _) if whole || literal.len() > one.len() => one,
+                _ => "",
+            };
+            self.by_beginning.entry(beginning.to_owned()).or_default().push((pattern, id));
         }
         Ok(id)
     }
 
     /// The kind that owns the key.
     pub fn owner(&self, key: &str) -> Option<KindId> {
-        let first = key.split('/').next().unwrap_or_default();
-        let find = |first: &str| {
-            self.by_first.get(first)?.iter().find(|(pattern, _)| pattern.matches(key)).map(|(_, id)| *id)
+        let find = |beginning: &str| {
+            let patterns = self.by_beginning.get(beginning)?;
+            patterns.iter().find(|(pattern, _)| pattern.matches(key)).map(|(_, id)| *id)
         };
-        find(first).or_else(|| find(""))
+        let [one, two] = beginnings(key);
+        two.and_then(find).or_else(|| one.and_then(find)).or_else(|| find(""))
     }
 
     /// The kind of that name.

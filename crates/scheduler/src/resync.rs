@@ -6,15 +6,15 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::descriptor::Reads;
-use crate::graph::node::{EdgeBits, Flags, Id, NO};
+use crate::graph::node::{EdgeBits, Flags, Id, NO, Node};
 use crate::key::Key;
 use crate::operation::{Act, Expected, OpId, Operation, Retrieved};
 use crate::record::Action;
 use crate::registry::KindId;
 use crate::state::{Origin, State};
-use crate::txn::Change;
+use crate::txn::{Change, Undeclared};
 use crate::walk::put::restage_needs;
-use crate::walk::readback::is_equivalent;
+use crate::walk::readback::{is_as_applied, is_equivalent};
 use crate::walk::{Core, Walk};
 
 /// What a resync still has to read.
@@ -31,7 +31,8 @@ pub(crate) struct Refresh {
     found_keys: Vec<(Id, Option<Retrieved>)>,
     handed_out: bool,
     /// What is about to be declared: on the first resync, systems that cannot name things correlate with it.
-    announced: Vec<Expected>,
+    announced: Vec<(KindId, Expected)>,
+    /// The keys that are about to be declared and were not before.
     announced_keys: FxHashSet<Key>,
 }
 
@@ -46,23 +47,24 @@ impl Refresh {
         let readable = |kind: &KindId| core.registry.descriptor(*kind).reads() == Reads::Itself;
         let rounds =
             core.registry.read_order().into_iter().map(|round| round.into_iter().filter(readable).collect());
-        let announced = declared
-            .iter()
-            .filter_map(|change| {
-                let value = change.value.clone()?;
-                let kind = core.registry.owner(change.key.as_str())?;
-                core.registry.descriptor(kind).correlates().then(|| Expected {
-                    key: change.key.clone(),
-                    value,
-                    facts: None,
-                })
-            })
-            .collect();
-        let announced_keys = declared
-            .iter()
-            .filter(|change| change.value.is_some())
-            .map(|change| change.key.clone())
-            .collect();
+        let mut announced = Vec::new();
+        let mut announced_keys = FxHashSet::default();
+        for change in declared {
+            let Some(value) = &change.value else { continue };
+            let node = core.graph.find(change.key.as_str()).map(|id| &core.graph[id]);
+            if node.is_none_or(|node| node.declared.is_none()) {
+                announced_keys.insert(change.key.clone());
+            }
+            if node.is_some_and(Node::exists) {
+                continue;
+            }
+            if let Some(kind) = core.registry.owner(change.key.as_str())
+                && core.registry.descriptor(kind).correlates()
+            {
+                let expected = Expected { key: change.key.clone(), value: value.clone(), facts: None };
+                announced.push((kind, expected));
+            }
+        }
         Self { announced, announced_keys, ..Self::of_items(Vec::new(), rounds.collect()) }
     }
 
@@ -100,8 +102,9 @@ impl Refresh {
         }
         while self.under_way.is_empty() {
             let Some(round) = self.rounds.pop_front() else { break };
-            for kind in round {
-                let act = Act::RetrieveAll { expected: self.expected(core, kind) };
+            let expected = self.expected(core, &round);
+            for (kind, expected) in round.into_iter().zip(expected) {
+                let act = Act::RetrieveAll { expected };
                 operations.push(self.hand_out(kind, act, Reading::Kind(kind)));
             }
         }
@@ -115,28 +118,35 @@ impl Refresh {
         Operation { id, kind, act }
     }
 
-    fn expected(&self, core: &Core, kind: KindId) -> Vec<Expected> {
-        if !core.registry.descriptor(kind).correlates() {
-            return Vec::new();
-        }
-        let mut expected: Vec<Expected> = core
-            .graph
-            .ids()
-            .map(|id| &core.graph[id])
-            .filter(|node| node.kind == kind)
-            .filter_map(|node| {
-                let value = node.actual.clone()?;
-                Some(Expected { key: node.key.clone(), value, facts: node.facts.clone() })
-            })
-            .collect();
-        for announced in &self.announced {
-            let known = core.graph.find(announced.key.as_str()).is_some_and(|id| core.graph[id].exists());
-            if core.registry.owner(announced.key.as_str()) == Some(kind) && !known {
-                expected.push(announced.clone());
+    /// What is expected of each of these kinds, in the order of the keys; one pass over the graph for all of them.
+    fn expected(&self, core: &Core, kinds: &[KindId]) -> Vec<Vec<Expected>> {
+        let mut lists: Vec<Vec<Expected>> = vec![Vec::new(); kinds.len()];
+        let mut places: Vec<Option<usize>> = Vec::new();
+        for (at, kind) in kinds.iter().enumerate() {
+            if core.registry.descriptor(*kind).correlates() {
+                places.resize(places.len().max(kind.index() + 1), None);
+                places[kind.index()] = Some(at);
             }
         }
-        expected.sort_by(|a, b| a.key.cmp(&b.key));
-        expected
+        if places.is_empty() {
+            return lists;
+        }
+        let place = |kind: KindId| places.get(kind.index()).copied().flatten();
+        for node in core.graph.ids().map(|id| &core.graph[id]) {
+            if let (Some(at), Some(value)) = (place(node.kind), &node.actual) {
+                let (key, value) = (node.key.clone(), value.clone());
+                lists[at].push(Expected { key, value, facts: node.facts.clone() });
+            }
+        }
+        for (kind, announced) in &self.announced {
+            if let Some(at) = place(*kind) {
+                lists[at].push(announced.clone());
+            }
+        }
+        for list in &mut lists {
+            list.sort_by(|a, b| a.key.cmp(&b.key));
+        }
+        lists
     }
 
     /// What an operation reads: an item, or a kind by its name.
@@ -187,11 +197,17 @@ impl Refresh {
         }
         for (kind, list) in std::mem::take(&mut self.found) {
             for found in list {
-                if core.registry.owner(found.key.as_str()) != Some(kind) {
-                    walk.ignored.push(found.key);
-                    continue;
-                }
-                let id = core.graph.intern_key(&found.key, &core.registry);
+                let known = core.graph.find(found.key.as_str()).filter(|id| core.graph[*id].kind == kind);
+                let id = match known {
+                    Some(id) => id,
+                    None if core.registry.owner(found.key.as_str()) == Some(kind) => {
+                        core.graph.intern_key(&found.key, &core.registry)
+                    }
+                    None => {
+                        walk.ignored.push(found.key);
+                        continue;
+                    }
+                };
                 if core.graph[id].seen != sweep {
                     let announced = found.origin.is_none() && self.announced_keys.contains(&found.key);
                     walk.take_in(core, id, found, sweep, announced);
@@ -238,7 +254,8 @@ impl Walk {
         };
         let ours_as_before = node.has(Flags::OBSERVED) == observed;
         let rank = 0;
-        let same = ours_as_before && is_equivalent(core, id, &found.value);
+        let same = ours_as_before
+            && (is_equivalent(core, id, &found.value) || is_as_applied(core, id, &found.value));
         let node = &mut core.graph[id];
         if found.facts.is_some() || !same {
             node.facts = found.facts;
@@ -355,15 +372,25 @@ impl Walk {
         }
     }
 
-    /// Removes every declaration and every leftover of ours that the resync did not name.
-    pub(crate) fn stage_rest_as_removed(&mut self, core: &mut Core, sweep: u32, rank: u32) {
+    /// Removes every declaration that the resync did not name, and the leftovers of ours that it does not spare.
+    pub(crate) fn stage_rest_as_removed(
+        &mut self,
+        core: &mut Core,
+        sweep: u32,
+        rank: u32,
+        undeclared: &Undeclared,
+    ) {
         let mut rest: Vec<Id> = core
             .graph
             .ids()
             .filter(|id| {
                 let node = &core.graph[*id];
                 let orphan = node.base == NO || core.graph[node.base].declared.is_none();
-                let leftover = node.exists() && !node.has(Flags::OBSERVED) && orphan;
+                let base = (node.base != NO).then(|| &core.graph[node.base].key);
+                let leftover = node.exists()
+                    && !node.has(Flags::OBSERVED)
+                    && orphan
+                    && undeclared.removes(&node.key, base);
                 node.seen != sweep
                     && !node.has(Flags::DERIVED)
                     && (node.declared.is_some() || node.refused().is_some() || leftover)

@@ -24,7 +24,7 @@ use crate::staging::{
     stage_retry, txn_type,
 };
 use crate::state::{Seq, Timestamp};
-use crate::txn::{Request, Resync, RetryOrder, Txn};
+use crate::txn::{Request, Resync, RetryOrder, Txn, Undeclared};
 use crate::walk::{Core, Walk, WorkLists};
 
 /// The scheduler's own settings.
@@ -82,6 +82,7 @@ struct Current {
     stage: Stage,
     refresh: Option<Refresh>,
     pending: Option<Resync>,
+    undeclared: Undeclared,
     /// Reads that have not been handed out.
     queued: std::collections::VecDeque<Operation>,
     plan: Option<Plan>,
@@ -109,6 +110,18 @@ impl Scheduler {
             spare: WorkLists::default(),
             journal: None,
         }
+    }
+
+    /// Goes on counting transactions after this one, which an earlier scheduler carried out.
+    ///
+    /// **Assumes** that no transaction was begun yet.
+    pub fn continue_after(&mut self, seq: Seq) {
+        assert!(
+            self.current.is_none() && self.last_seq == 0,
+            "numbers are settled before the first transaction"
+        );
+        self.last_seq = seq;
+        self.history.continue_after(seq);
     }
 
     /// Adds a kind. Items that waited for it become real with the next transaction from [`Self::due`].
@@ -144,7 +157,7 @@ impl Scheduler {
         self.note(|| Told::Begun { now });
         self.last_seq += 1;
         let seq = self.last_seq;
-        let Txn { request, description, retry } = txn;
+        let Txn { request, description, retry, undeclared } = txn;
         let spare = std::mem::take(&mut self.spare);
         let mut walk = Walk::new(seq, now, txn_type(&request), description, spare);
         walk.retry = retry;
@@ -153,6 +166,7 @@ impl Scheduler {
             stage: Stage::Refreshing,
             refresh: None,
             pending: None,
+            undeclared,
             queued: [].into(),
             plan: None,
         };
@@ -228,7 +242,7 @@ impl Scheduler {
             refresh.apply(walk, core);
         }
         if let Some(resync) = current.pending.take() {
-            stage_resync(walk, core, resync);
+            stage_resync(walk, core, resync, &current.undeclared);
         }
         walk.stage_contenders(core);
         walk.rank_own(core);

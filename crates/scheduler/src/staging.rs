@@ -6,7 +6,7 @@ use crate::key::Key;
 use crate::record::{Argument, Outcome, TxnType};
 use crate::registry::KindId;
 use crate::state::{Seq, State};
-use crate::txn::{Change, Request, Resync, RetryOrder};
+use crate::txn::{Change, Request, Resync, RetryOrder, Undeclared};
 use crate::walk::put::restage_needs;
 use crate::walk::{Core, How, Walk};
 
@@ -45,12 +45,18 @@ pub(crate) fn arguments(changes: Vec<Change>) -> Vec<Argument> {
     changes.into_iter().map(|change| Argument { key: change.key, value: change.value }).collect()
 }
 
-pub(crate) fn stage_changes(walk: &mut Walk, core: &mut Core, changes: &[Change]) {
+/// Stages changes; what they put carries the number of the sweep that is returned.
+pub(crate) fn stage_changes(walk: &mut Walk, core: &mut Core, changes: &[Change]) -> u32 {
+    core.graph.epoch += 1;
+    let sweep = core.graph.epoch;
     core.graph.reserve(changes.len());
     walk.visits.reserve(changes.len());
     for (rank, change) in (0_u32..).zip(changes) {
         match &change.value {
-            Some(value) => walk.stage_put(core, change, value, rank),
+            Some(value) => {
+                let id = walk.stage_put(core, change, value, rank);
+                core.graph[id].seen = sweep;
+            }
             None => {
                 if let Some(id) = core.graph.find(change.key.as_str()) {
                     walk.stage_remove(core, id, rank);
@@ -58,22 +64,16 @@ pub(crate) fn stage_changes(walk: &mut Walk, core: &mut Core, changes: &[Change]
             }
         }
     }
+    sweep
 }
 
-pub(crate) fn stage_resync(walk: &mut Walk, core: &mut Core, resync: Resync) {
+pub(crate) fn stage_resync(walk: &mut Walk, core: &mut Core, resync: Resync, undeclared: &Undeclared) {
     match resync {
         Resync::Full(changes) | Resync::Upstream(changes) => {
             let changes: Vec<Change> = in_order(changes);
-            stage_changes(walk, core, &changes);
-            core.graph.epoch += 1;
-            let sweep = core.graph.epoch;
-            for change in changes.iter().filter(|change| change.value.is_some()) {
-                if let Some(id) = core.graph.find(change.key.as_str()) {
-                    core.graph[id].seen = sweep;
-                }
-            }
+            let sweep = stage_changes(walk, core, &changes);
             let rank = u32::try_from(changes.len()).unwrap_or(NO - 1);
-            walk.stage_rest_as_removed(core, sweep, rank);
+            walk.stage_rest_as_removed(core, sweep, rank, undeclared);
             walk.stage_unsettled(core);
             walk.arguments = arguments(changes);
         }

@@ -1,5 +1,6 @@
 //! Transactions: what is asked of the scheduler, as a value.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -102,6 +103,32 @@ impl Retry {
     }
 }
 
+/// What a full or upstream resync makes of items that carry our mark and that nobody declares: an earlier agent made
+/// them, and what it was told may be lost.
+///
+/// What was declared to this very scheduler and is not named by the resync is removed in any case.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Undeclared {
+    /// They are removed.
+    #[default]
+    Remove,
+    /// They are left alone, as `DISCOVERED`.
+    Keep,
+    /// Those of them that are named here, or derived from one that is, are removed; the others are left alone.
+    RemoveOnly(Arc<BTreeSet<Key>>),
+}
+
+impl Undeclared {
+    /// Whether an item is removed, or one derived from this base.
+    pub(crate) fn removes(&self, key: &Key, base: Option<&Key>) -> bool {
+        match self {
+            Self::Remove => true,
+            Self::Keep => false,
+            Self::RemoveOnly(keys) => keys.contains(key) || base.is_some_and(|base| keys.contains(base)),
+        }
+    }
+}
+
 /// What is recomputed and re-read.
 #[derive(Clone, Debug)]
 pub enum Resync {
@@ -157,12 +184,14 @@ pub struct Txn {
     pub description: String,
     /// Whether and when failed items are tried again.
     pub retry: Option<Retry>,
+    /// What a resync makes of items of ours that nobody declares.
+    pub undeclared: Undeclared,
 }
 
 impl Txn {
     /// A transaction over a request.
     pub fn new(request: Request) -> Self {
-        Self { request, description: String::new(), retry: None }
+        Self { request, description: String::new(), retry: None, undeclared: Undeclared::default() }
     }
 
     /// Declares and removes items, best effort.
@@ -189,6 +218,13 @@ impl Txn {
     #[must_use]
     pub fn with_retry(mut self, retry: Retry) -> Self {
         self.retry = Some(retry);
+        self
+    }
+
+    /// Says what a resync makes of items of ours that nobody declares.
+    #[must_use]
+    pub fn with_undeclared(mut self, undeclared: Undeclared) -> Self {
+        self.undeclared = undeclared;
         self
     }
 

@@ -4,7 +4,7 @@
 //! it has not taken can still be withdrawn. So a long queue does not make its tail late, and a cancelled transaction
 //! begins nothing more.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -58,6 +58,28 @@ impl Pulse {
     }
 }
 
+/// When operations that were taken ahead were begun.
+pub(crate) struct Begun {
+    moments: Mutex<HashMap<Ticket, Instant>>,
+    pulse: Arc<Pulse>,
+}
+
+impl Begun {
+    pub(crate) fn new(pulse: Arc<Pulse>) -> Self {
+        Self { moments: Mutex::default(), pulse }
+    }
+
+    fn begin(&self, ticket: Ticket) {
+        let now = Instant::now();
+        locked(&self.moments).entry(ticket).or_insert(now);
+        self.pulse.beat(now);
+    }
+
+    fn at(&self, ticket: Ticket) -> Option<Instant> {
+        locked(&self.moments).get(&ticket).copied()
+    }
+}
+
 /// Operations that an actuator is asked to perform: a queue to take from.
 ///
 /// As an iterator it takes them one by one.
@@ -73,13 +95,14 @@ pub struct Batch {
 /// The part of a batch that the dispatch shares.
 pub(crate) struct Queue {
     state: Mutex<QueueState>,
-    pulse: Arc<Pulse>,
+    begun: Arc<Begun>,
 }
 
 struct QueueState {
     waiting: VecDeque<Assignment>,
-    /// What was taken up when: every ticket below the number that an earlier entry does not cover.
-    taken: Vec<(Ticket, Instant)>,
+    /// What was taken up when: every ticket below the number that an earlier entry does not cover. What was taken ahead
+    /// has no moment here.
+    taken: Vec<(Ticket, Option<Instant>)>,
 }
 
 impl Batch {
@@ -91,13 +114,24 @@ impl Batch {
     ///
     /// From here on each of them has [`Batch::deadline`] to be answered.
     pub fn take_up(&mut self, count: usize) -> Vec<Assignment> {
+        self.take(count, Some(Instant::now()))
+    }
+
+    /// Takes up to `count` operations out of the batch that are not begun yet; none are left if it gives none.
+    ///
+    /// For an actuator that puts many operations in an order of its own. Each has [`Batch::deadline`] from
+    /// [`Assignment::begin`] on; until then it fails only if the actuator is silent for that long.
+    pub fn take_ahead(&mut self, count: usize) -> Vec<Assignment> {
+        self.take(count, None)
+    }
+
+    fn take(&mut self, count: usize, begun: Option<Instant>) -> Vec<Assignment> {
         let mut state = locked(&self.queue.state);
         let count = count.min(state.waiting.len());
         let taken: Vec<Assignment> = state.waiting.drain(..count).collect();
         if let Some(last) = taken.last() {
-            let now = Instant::now();
-            state.taken.push((last.reply.ticket + 1, now));
-            self.queue.pulse.beat(now);
+            state.taken.push((last.reply.ticket + 1, begun));
+            self.queue.pulse().beat(Instant::now());
         }
         taken
     }
@@ -138,15 +172,18 @@ impl fmt::Debug for Batch {
 }
 
 impl Queue {
-    pub(crate) fn new(waiting: VecDeque<Assignment>, pulse: Arc<Pulse>) -> Self {
-        Self { state: Mutex::new(QueueState { waiting, taken: Vec::new() }), pulse }
+    pub(crate) fn new(waiting: VecDeque<Assignment>, begun: Arc<Begun>) -> Self {
+        Self { state: Mutex::new(QueueState { waiting, taken: Vec::new() }), begun }
     }
 
-    /// When the operation was taken up, if it was.
-    pub(crate) fn taken_at(&self, ticket: Ticket) -> Option<Instant> {
+    /// When the operation was begun, if it was: taken up, or begun after it was taken ahead.
+    pub(crate) fn begun_at(&self, ticket: Ticket) -> Option<Instant> {
         let state = locked(&self.state);
         let at = state.taken.partition_point(|(end, _)| *end <= ticket);
-        state.taken.get(at).map(|(_, moment)| *moment)
+        match state.taken.get(at)? {
+            (_, Some(moment)) => Some(*moment),
+            (_, None) => self.begun.at(ticket),
+        }
     }
 
     /// Takes back what was not taken up.
@@ -155,7 +192,7 @@ impl Queue {
     }
 
     pub(crate) fn pulse(&self) -> &Pulse {
-        &self.pulse
+        &self.begun.pulse
     }
 }
 
@@ -178,6 +215,11 @@ impl Assignment {
         self.act.key()
     }
 
+    /// Says that its turn has come, if it was taken ahead: its deadline counts from here.
+    pub fn begin(&self) {
+        self.reply.begun.begin(self.reply.ticket);
+    }
+
     /// Answers.
     pub fn answer(self, answer: Answer) {
         self.reply.send(answer);
@@ -191,11 +233,12 @@ impl Assignment {
 pub struct Reply {
     ticket: Ticket,
     line: Arc<Line>,
+    begun: Arc<Begun>,
 }
 
 impl Reply {
-    pub(crate) fn new(ticket: Ticket, line: Arc<Line>) -> Self {
-        Self { ticket, line }
+    pub(crate) fn new(ticket: Ticket, line: Arc<Line>, begun: Arc<Begun>) -> Self {
+        Self { ticket, line, begun }
     }
 
     /// Answers. An answer that nobody waits for any more is counted and dropped.

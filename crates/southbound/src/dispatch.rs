@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use crate::actuator::{Actuator, Actuators};
 use crate::asked::{Asked, is_read};
-use crate::batch::{Assignment, Batch, Ended, Event, Line, Pulse, Queue, Reply, Ticket};
+use crate::batch::{Assignment, Batch, Begun, Ended, Event, Line, Pulse, Queue, Reply, Ticket};
 use crate::counters::Counters;
 use crate::error::OperationError;
 use crate::settings::Settings;
@@ -123,6 +123,7 @@ impl<'a, T> Dispatch<'a, T> {
         T: 'k,
     {
         let first = self.next_ticket;
+        let begun = Arc::new(Begun::new(Arc::clone(&self.pulses[place])));
         let mut waiting = VecDeque::new();
         for (kind, Work { tag, act, needs, .. }) in share {
             let ticket = self.next_ticket;
@@ -132,15 +133,14 @@ impl<'a, T> Dispatch<'a, T> {
                 kind,
                 act,
                 needs,
-                reply: Reply::new(ticket, Arc::clone(&self.line)),
+                reply: Reply::new(ticket, Arc::clone(&self.line), Arc::clone(&begun)),
             });
         }
         let deadline = if reads { self.settings.retrieve_deadline } else { self.settings.op_deadline };
         let now = Instant::now();
-        let pulse = Arc::clone(&self.pulses[place]);
-        pulse.beat(now);
+        self.pulses[place].beat(now);
         let left = waiting.len();
-        let queue = Arc::new(Queue::new(waiting, pulse));
+        let queue = Arc::new(Queue::new(waiting, begun));
         let (wanted, unwanted) = oneshot::channel();
         let attended = attend(
             Arc::clone(self.actuators.at(place)),
@@ -214,7 +214,7 @@ impl<'a, T> Dispatch<'a, T> {
         queue.withdraw();
         let now = Instant::now();
         for ticket in self.open_in(first) {
-            let overdue = queue.taken_at(ticket).is_some_and(|taken| later(taken, deadline) <= now);
+            let overdue = queue.begun_at(ticket).is_some_and(|begun| later(begun, deadline) <= now);
             let error = match ended {
                 Ended::Panicked(error) => error.clone(),
                 Ended::Returned | Ended::Dropped if overdue => OperationError::Overdue { within: deadline },
@@ -240,24 +240,29 @@ impl<'a, T> Dispatch<'a, T> {
         }
     }
 
-    /// Fails what was taken up too long ago.
+    /// Fails what was begun too long ago.
     fn fail_overdue(&mut self, first: Ticket, now: Instant) {
         let Some(Running { queue, deadline, .. }) = self.batches.get(&first) else { return };
         let (queue, within) = (Arc::clone(queue), *deadline);
         for ticket in self.open_in(first) {
-            if queue.taken_at(ticket).is_some_and(|taken| later(taken, within) <= now) {
+            if queue.begun_at(ticket).is_some_and(|begun| later(begun, within) <= now) {
                 queue.pulse().beat(now);
                 self.settle(ticket, OperationError::Overdue { within }.into());
             }
         }
     }
 
-    /// Fails what waits for an actuator that is silent.
+    /// Fails what waits for an actuator that is silent: what it did not take up, and what it took ahead and did not
+    /// begin.
     fn fail_not_taken_up(&mut self, first: Ticket, now: Instant) {
         let Some(Running { queue, deadline, .. }) = self.batches.get(&first) else { return };
-        let within = *deadline;
-        if later(queue.pulse().last(), within) <= now {
-            for ticket in queue.withdraw() {
+        let (queue, within) = (Arc::clone(queue), *deadline);
+        if later(queue.pulse().last(), within) > now {
+            return;
+        }
+        queue.withdraw();
+        for ticket in self.open_in(first) {
+            if queue.begun_at(ticket).is_none() {
                 self.settle(ticket, OperationError::NotTakenUp { within }.into());
             }
         }
@@ -268,7 +273,7 @@ impl<'a, T> Dispatch<'a, T> {
         let open = self.open_in(first);
         let Some(batch) = self.batches.get_mut(&first) else { return };
         let silent_since = batch.queue.pulse().last();
-        let since = open.into_iter().map(|ticket| batch.queue.taken_at(ticket).unwrap_or(silent_since)).min();
+        let since = open.into_iter().map(|ticket| batch.queue.begun_at(ticket).unwrap_or(silent_since)).min();
         batch.check = later(since.unwrap_or(silent_since), batch.deadline);
         self.checks.insert((batch.check, first));
     }

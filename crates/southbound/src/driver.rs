@@ -51,16 +51,7 @@ impl Driver {
         self.counters.seen()
     }
 
-    /// Performs a transaction:
-    ///
-    /// 1. begins it, and reads what it has to know;
-    /// 2. shows the plan to the observer, who may stop it;
-    /// 3. hands out every operation that may run, each actuator's as one batch;
-    /// 4. takes the answers in whatever order they come, and asks at once for what became ready;
-    /// 5. finishes it when the walk is at its end.
-    ///
-    /// A cancellation before step 3 leaves no trace. A later one withdraws what no actuator has taken up, begins
-    /// nothing further (a transaction that reverts on failure goes back), and waits for the rest until its deadline.
+    /// Performs a transaction: [begins](Self::begin) it, and unless somebody stops it, [executes](Self::execute) it.
     ///
     /// **Assumes** that it is called within a tokio runtime with time, with no transaction under way, and that the
     /// future is driven to its end: dropped halfway, it leaves the transaction open in the scheduler. To stop, cancel.
@@ -72,20 +63,58 @@ impl Driver {
         observer: &mut dyn Observer,
         cancel: &Cancel,
     ) -> Ending {
-        scheduler.begin(txn, clock.now());
-        let mut performance = self.performance(scheduler, clock, observer, cancel);
-        loop {
-            match performance.scheduler.stage() {
-                Stage::Refreshing | Stage::Walking => performance.round().await,
-                Stage::Planned if performance.is_stopped() => {
-                    performance.scheduler.abandon();
-                    return Ending::Abandoned;
-                }
-                Stage::Planned => performance.scheduler.execute(),
-                Stage::Ended => return Ending::Recorded(performance.scheduler.finish(clock.now())),
-                Stage::Idle => unreachable!("a transaction that was begun stays until it is finished"),
+        match self.begin(scheduler, txn, clock, observer, cancel).await {
+            Decision::Execute => Ending::Recorded(self.execute(scheduler, clock, observer, cancel).await),
+            Decision::Stop => {
+                scheduler.abandon();
+                Ending::Abandoned
             }
         }
+    }
+
+    /// The first half of a transaction, after which nothing is done yet and its plan is there:
+    ///
+    /// 1. begins it, and reads what it has to know;
+    /// 2. shows the plan to the observer, who may want to stop it; so may a cancellation.
+    ///
+    /// The caller goes on with [`Self::execute`], or with [`Scheduler::abandon`], which leaves no trace.
+    pub async fn begin(
+        &self,
+        scheduler: &mut Scheduler,
+        txn: Txn,
+        clock: &dyn Clock,
+        observer: &mut dyn Observer,
+        cancel: &Cancel,
+    ) -> Decision {
+        scheduler.begin(txn, clock.now());
+        let mut performance = self.performance(scheduler, clock, observer, cancel);
+        while performance.scheduler.stage() == Stage::Refreshing {
+            performance.round().await;
+        }
+        if performance.is_stopped() { Decision::Stop } else { Decision::Execute }
+    }
+
+    /// The second half of a transaction that was [begun](Self::begin):
+    ///
+    /// 1. hands out every operation that may run, each actuator's as one batch;
+    /// 2. takes the answers in whatever order they come, and asks at once for what became ready;
+    /// 3. finishes it when the walk is at its end.
+    ///
+    /// A cancellation withdraws what no actuator has taken up, begins nothing further (a transaction that reverts on
+    /// failure goes back), and waits for the rest until its deadline.
+    pub async fn execute(
+        &self,
+        scheduler: &mut Scheduler,
+        clock: &dyn Clock,
+        observer: &mut dyn Observer,
+        cancel: &Cancel,
+    ) -> Arc<Record> {
+        scheduler.execute();
+        let mut performance = self.performance(scheduler, clock, observer, cancel);
+        while performance.scheduler.stage() == Stage::Walking {
+            performance.round().await;
+        }
+        performance.scheduler.finish(clock.now())
     }
 
     /// Plans a transaction, reading what it has to know, and leaves nothing behind but what was read.
@@ -148,12 +177,21 @@ impl Performance<'_> {
             assert!(!waits, "the walk waits for an answer, and nothing is under way");
             return;
         }
-        let settled = tokio::select! {
+        // Neither who asks nor who answers keeps the other one waiting.
+        let (observer, dispatch) = (&mut *self.observer, &mut self.dispatch);
+        let heard = async {
+            tokio::select! {
+                () = observer.asked() => None,
+                settled = dispatch.settled() => Some(settled),
+            }
+        };
+        let heard = tokio::select! {
             biased;
             // The next round heeds it.
             _ = self.cancel.cancelled(), if !self.heeded => return,
-            settled = self.dispatch.settled() => settled,
+            heard = heard => heard,
         };
+        let Some(settled) = heard else { return self.observer.answer(self.scheduler) };
         for (handed, answer) in settled {
             self.observer.finished(Finished {
                 key: handed.key.as_ref(),

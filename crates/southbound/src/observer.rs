@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use kilter_scheduler::{Action, Answer, Failure, Key, Plan};
+use futures::future::{BoxFuture, pending};
+use kilter_scheduler::{Action, Answer, Failure, Key, Plan, Scheduler};
 
 /// Whether a plan is carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +54,16 @@ pub trait Observer: Send {
 
     /// An operation was answered.
     fn finished(&mut self, _operation: Finished<'_>) {}
+
+    /// Ends when somebody has a question, also while operations are under way; [`Observer::answer`] is called then.
+    ///
+    /// **Assumes** that no question is lost when it is dropped halfway.
+    fn asked(&mut self) -> BoxFuture<'_, ()> {
+        Box::pin(pending())
+    }
+
+    /// Answers what was asked, with the scheduler as it stands in the middle of the transaction.
+    fn answer(&mut self, _scheduler: &Scheduler) {}
 }
 
 /// Nobody looks on.

@@ -1,6 +1,8 @@
 //! What the driver promises, with a world that can hang, panic, forget and be late.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+#[path = "driver/ahead.rs"]
+mod ahead;
 #[path = "driver/single.rs"]
 mod single;
 #[path = "driver/verify.rs"]
@@ -12,7 +14,7 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex};
 
 use futures::future::{BoxFuture, FutureExt as _};
-use kilter_scheduler::{Action, Change, Key, Outcome, Plan, Resync, Stage, Txn, ValueRef};
+use kilter_scheduler::{Action, Change, Key, Outcome, Plan, Resync, Scheduler, Stage, State, Txn, ValueRef};
 use kilter_southbound::{
     Actuator, Actuators, AddActuatorError, Batch, Cancel, Decision, Ending, Finished, Observer, Settings,
     SystemClock,
@@ -322,6 +324,36 @@ async fn an_observer_may_stop_at_the_plan() {
     assert!(matches!(ending, Ending::Abandoned));
     assert_eq!(watcher.planned, [Key::from("a/1")]);
     assert!(watcher.finished.is_empty() && house.world.lock().begun.is_empty());
+}
+
+/// Asks after a while, and looks at what exists.
+struct Curious {
+    at: Instant,
+    seen: Vec<State>,
+}
+
+impl Observer for Curious {
+    fn asked(&mut self) -> BoxFuture<'_, ()> {
+        Box::pin(tokio::time::sleep_until(self.at))
+    }
+
+    fn answer(&mut self, scheduler: &Scheduler) {
+        self.at = Instant::now() + secs(10);
+        self.seen.push(scheduler.status("a/1").state);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn questions_are_answered_while_an_actuator_hangs() {
+    let mut house = House::new();
+    house.world.script("b/1", Script::Hangs);
+    let txn = put(&[("a/1", thing()), ("b/1", thing())]);
+    let mut curious = Curious { at: Instant::now() + secs(1), seen: Vec::new() };
+    let ending =
+        house.driver.run(&mut house.scheduler, txn, &SystemClock, &mut curious, &Cancel::new()).await;
+    assert!(matches!(ending, Ending::Recorded(_)));
+    assert!(curious.seen.len() > 1, "{:?}", curious.seen);
+    assert!(curious.seen.iter().all(|state| *state == State::Configured), "{:?}", curious.seen);
 }
 
 #[tokio::test(start_paused = true)]

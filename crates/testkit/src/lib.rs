@@ -8,6 +8,7 @@
 pub mod attrs;
 pub mod clock;
 pub mod dice;
+pub mod hand;
 pub mod house;
 pub mod kinds;
 pub mod model;

@@ -24,7 +24,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use kilter_scheduler::{
-    Change, Key, OnFailure, Origin, Plan, Request, Resync, Retry, Scheduler, Settings, Stage, Txn,
+    Change, Key, OnFailure, Origin, Plan, Request, Resync, Retry, Scheduler, Settings, Stage, Txn, Undeclared,
 };
 
 use crate::attrs::Attrs;
@@ -138,7 +138,7 @@ impl Scenario {
         self.run_as_planned(Txn::changes(changes), &plan)
     }
 
-    fn resync(&mut self, what: &str, retry: Option<Retry>) -> Result<String, Failed> {
+    fn resync(&mut self, what: &str, retry: Option<Retry>, undeclared: Undeclared) -> Result<String, Failed> {
         let staged = std::mem::take(&mut self.staged);
         let declared = self.declared_after(&staged);
         let all = || declared.iter().map(|(key, value)| Change::put(key.clone(), value.to_value())).collect();
@@ -151,7 +151,7 @@ impl Scenario {
         if what != "downstream" {
             self.asked = Some(declared);
         }
-        let mut txn = Txn::resync(resync);
+        let mut txn = Txn::resync(resync).with_undeclared(undeclared);
         txn.retry = retry;
         self.run_txn(txn, None)
     }
@@ -160,13 +160,13 @@ impl Scenario {
         self.world.forget_agent();
         self.scheduler = fresh_scheduler(&mut self.world, self.late);
         self.drive = None;
-        if what == "full" { self.resync("full", None) } else { self.restart_untold(what) }
+        if what == "full" { self.resync("full", None, Undeclared::Remove) } else { self.restart_untold(what) }
     }
 
     /// The fresh agent has not been told what is declared.
     fn restart_untold(&mut self, what: &str) -> Result<String, Failed> {
         self.declared.clear();
-        if what == "none" { Ok(String::new()) } else { self.resync(what, None) }
+        if what == "none" { Ok(String::new()) } else { self.resync(what, None, Undeclared::Remove) }
     }
 
     fn advance(&mut self, span: Duration) -> Result<String, Failed> {

@@ -9,18 +9,12 @@ use kilter_scheduler::{PatternError, RegisterError, Scheduler};
 use kilter_southbound::{Actuators, AddActuatorError, Clock as _, Driver, Settings as DriverSettings};
 
 use crate::clock::SteadyClock;
-use crate::feed::directory;
 
 /// The handlers, in order: who reads the state of another stands after it.
 ///
-/// There is none yet: what the directory declares is laid over an empty draft.
+/// There is none yet: what sources declare is laid over an empty draft.
 fn handlers() -> Vec<Box<dyn Handler>> {
     Vec::new()
-}
-
-/// The external sources, in order: a later one is laid over an earlier one.
-fn sources() -> Vec<String> {
-    vec![directory::SOURCE.to_owned()]
 }
 
 /// The actuators of every kind.
@@ -84,7 +78,8 @@ pub fn assemble(settings: Settings) -> Result<Assembly, AssembleError> {
     let parts = Parts {
         scheduler,
         handlers: handlers(),
-        sources: sources(),
+        // They take their places when the agent begins.
+        sources: Vec::new(),
         stopwatch: Box::new(move || started.elapsed()),
     };
     let events = EventLoop::new(settings.events, parts, clock.now())?;

@@ -8,33 +8,15 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use kilter_cli::{CommandError, read};
-use kilter_events::builtin::{DatabaseResync, ExternalItems, ExternalResync};
 use kilter_model::document::Declared;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep_until};
 
-/// What the source is called.
+/// What the source of `kilter up` is called.
 pub const SOURCE: &str = "directory";
 
 /// How often the directory is looked at.
 const LOOK: Duration = Duration::from_millis(250);
-
-/// The startup resync: everything that the directory declares.
-///
-/// An item that fails does not make the loop heal everything: it is the user's, and is retried by itself.
-pub fn startup(declared: &[Declared]) -> DatabaseResync {
-    let external = BTreeMap::from([(SOURCE.to_owned(), items(declared))]);
-    DatabaseResync { external, ..DatabaseResync::default() }
-}
-
-/// Everything that the directory declares after a change.
-pub fn anew(declared: &[Declared]) -> ExternalResync {
-    ExternalResync { source: SOURCE.to_owned(), items: items(declared) }
-}
-
-fn items(declared: &[Declared]) -> ExternalItems {
-    declared.iter().map(|item| (item.key.clone(), item.value.clone())).collect()
-}
 
 /// What can be seen of files without reading them.
 type Traces = BTreeMap<PathBuf, Option<(SystemTime, u64)>>;
@@ -42,6 +24,7 @@ type Traces = BTreeMap<PathBuf, Option<(SystemTime, u64)>>;
 /// A directory that is looked at again and again.
 #[derive(Debug)]
 pub struct Directory {
+    name: String,
     path: PathBuf,
     /// As it was when it was last read.
     read: Traces,
@@ -51,14 +34,25 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// A directory as it is now: what changes from here on is noticed.
-    pub fn new(path: &Path) -> Self {
-        Self { path: path.to_owned(), read: traces(path), stirred: None, look: Instant::now() }
+    /// A directory as it is now, as the source of this name: what changes from here on is noticed.
+    pub fn new(name: &str, path: &Path) -> Self {
+        Self {
+            name: name.to_owned(),
+            path: path.to_owned(),
+            read: traces(path),
+            stirred: None,
+            look: Instant::now(),
+        }
     }
 
-    /// What was read could not be used: the next look reads it again.
-    pub fn read_again(&mut self) {
-        self.read = Traces::new();
+    /// The name of the source.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     /// What it declares after the next change, or what is wrong with it then.

@@ -1,7 +1,7 @@
-//! `schema`, `kinds` and `completions`: what the program knows by heart.
+//! `schema` and `completions`: what the program knows by heart.
 
 use clap::CommandFactory as _;
-use kilter_model::{KINDS, schema};
+use kilter_model::schema;
 
 use crate::arguments::Arguments;
 use crate::error::CommandError;
@@ -10,13 +10,6 @@ use crate::output::Output;
 
 pub(super) fn schema(output: &mut Output) -> Result<Exit, CommandError> {
     output.print(&format!("{:#}\n", schema::schema()))?;
-    Ok(Exit::Applied)
-}
-
-pub(super) fn kinds(output: &mut Output) -> Result<Exit, CommandError> {
-    let width = KINDS.iter().map(|kind| kind.word.len()).max().unwrap_or(0);
-    let lines = KINDS.iter().map(|kind| format!("{:width$}  {}\n", kind.word, kind.about));
-    output.print(&lines.collect::<String>())?;
     Ok(Exit::Applied)
 }
 

@@ -1,11 +1,12 @@
 //! The table of statuses: what is declared, where it stands, and why it is not where it should be.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use kilter_scheduler::render::one_line;
-use kilter_scheduler::{Scheduler, State};
+use kilter_scheduler::{Key, Scheduler, State};
 
-use super::{count, paint, style_of};
+use super::{count, paint};
+use crate::wire;
 
 /// One line of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,9 +23,12 @@ pub struct Row {
 
 /// Every declared item, and of what they derive whatever is not as it should be; by key.
 pub fn rows(scheduler: &Scheduler) -> Vec<Row> {
-    let items = scheduler.items().into_iter().filter(|item| {
-        let derived = item.base.is_some();
-        (item.declared.is_some() && !derived) || (derived && item.state != State::Configured)
+    let items = scheduler.items();
+    let declared: HashSet<Key> =
+        items.iter().filter(|item| item.declared.is_some()).map(|item| item.key.clone()).collect();
+    let items = items.into_iter().filter(|item| match &item.base {
+        None => item.declared.is_some(),
+        Some(base) => item.state != State::Configured && declared.contains(base),
     });
     items
         .map(|item| {
@@ -43,7 +47,10 @@ pub fn table(rows: &[Row]) -> String {
     for Row { key, state, why, .. } in rows {
         let gap = " ".repeat(15_usize.saturating_sub(state.name().len()));
         let why = if why.is_empty() { String::new() } else { format!("{gap}{why}") };
-        text.push_str(&format!("{key:<width$}  {}{why}\n", paint(style_of(*state), state)));
+        text.push_str(&format!(
+            "{key:<width$}  {}{why}\n",
+            paint(kilter_api::render::style_of(wire::state(*state)), state)
+        ));
     }
     text.push_str(&summary(rows));
     text.push('\n');

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use kilter_scheduler::{Change, Key, OnFailure, Outcome, Record, Request, Resync, State, Txn};
+use kilter_scheduler::{Change, Key, OnFailure, Outcome, Record, Request, Resync, State, Txn, Undeclared};
 
 use super::{Answer, Core, Role, Turn, Work};
-use crate::builtin::{Drifted, ExternalChange, Observed};
+use crate::builtin::{DatabaseResync, Drifted, ExternalChange, Observed};
+use crate::declare::{AskedResync, DeclaredChange};
 use crate::error::{Failure, Place, Severity};
 use crate::event::{Method, Scope, UpdateMode};
 use crate::verify;
@@ -39,6 +40,10 @@ impl Turn {
             let rest = change.changes.keys().filter(|key| !self.staged.contains_key(*key));
             rest.for_each(|key| add(key, core.internal.get(key.as_str()).cloned()));
         }
+        if let Some(before) = &self.before {
+            let rest = before.keys().filter(|key| !self.staged.contains_key(*key));
+            rest.for_each(|key| add(key, core.internal.get(key.as_str()).cloned()));
+        }
         self.changes = changes;
     }
 
@@ -69,16 +74,39 @@ impl Turn {
                 Request::Notification(seen.unwrap_or_default())
             }
         };
-        let txn = Txn { request, description: self.describe(), retry: core.settings.txn_retry() };
+        let own = self.queued.event.body::<DeclaredChange>().and_then(|change| change.retry);
+        let retry = own.or_else(|| core.settings.txn_retry());
+        let undeclared = self.undeclared(core);
+        let txn = Txn { request, description: self.describe(), retry, undeclared };
         if self.role == Role::Verification {
             return Some(Work::Plan(txn));
         }
         Some(Work::Commit(txn))
     }
 
+    /// What becomes of items of ours that nobody declares: whoever asks may say so, or else the settings do.
+    fn undeclared(&self, core: &Core) -> Undeclared {
+        let event = &self.queued.event;
+        if event.body::<AskedResync>().is_some_and(|asked| asked.prune) {
+            return Undeclared::Remove;
+        }
+        let leftovers = event.body::<DatabaseResync>().map(|resync| &resync.leftovers);
+        match leftovers {
+            _ if core.settings.prune => Undeclared::Remove,
+            Some(leftovers) => Undeclared::RemoveOnly(Arc::clone(leftovers)),
+            None => Undeclared::Keep,
+        }
+    }
+
     /// The name of the event, and what each handler changed.
     fn describe(&self) -> String {
         let mut text = self.queued.event.name().to_string();
+        if let Some(change) =
+            self.queued.event.body::<DeclaredChange>().filter(|it| !it.description.is_empty())
+        {
+            text.push_str("\n* ");
+            text.push_str(&change.description);
+        }
         for record in self.records.iter().filter(|record| !record.change.is_empty()) {
             text.push_str("\n* ");
             text.push_str(&record.handler);
@@ -97,8 +125,11 @@ impl Turn {
                 self.differences.extend(found);
                 return;
             }
-            Answer::Abandoned => {
-                self.fail_commit("the transaction was dropped before anything was done".into(), true);
+            Answer::Abandoned(why) => {
+                let why =
+                    why.unwrap_or_else(|| "the transaction was dropped before anything was done".into());
+                // A source that is refused declares what it declared before: nothing is uncertain.
+                self.fail_commit(why, self.before.is_none());
                 return;
             }
             Answer::Committed(record) => record,
@@ -122,6 +153,19 @@ impl Turn {
             | Method::Notification => {}
         }
         self.txn = Some(record);
+    }
+
+    /// Step 10: a source whose declaration does not stand declares what it declared before.
+    pub(super) fn restore_external(&mut self, core: &mut Core) {
+        let reverted =
+            |record: &Record| matches!(record.outcome, Outcome::Reverted(_) | Outcome::RevertFailed { .. });
+        let stands = match &self.txn {
+            Some(record) => !reverted(record),
+            None => self.failures.is_empty(),
+        };
+        if let Some(before) = self.before.take().filter(|_| !stands) {
+            core.external.restore(before);
+        }
     }
 
     pub(super) fn fail_commit(&mut self, text: Arc<str>, uncertain: bool) {

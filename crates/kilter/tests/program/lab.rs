@@ -1,6 +1,6 @@
 //! The lab of the README: it forwards packets, heals, and leaves nothing behind.
 
-use crate::program::{Running, kilter, root, run, sh, wait_for};
+use crate::program::{Running, sandbox, sh, wait_for};
 
 const LAB: &str = "examples/lab";
 
@@ -9,34 +9,10 @@ fn machine() -> String {
     sh("ip -o link; ip route; ls /run/netns 2>/dev/null; true").unwrap()
 }
 
-/// The lab in a sandbox, and how to run something inside.
-fn lab() -> (Running, String) {
-    let mut running = Running::start(&["up", LAB, "--sandbox"]);
-    let line = running.wait_for_line("nsenter ");
-    let inside = line.trim().strip_suffix(" ip netns").unwrap().to_owned();
-    running.wait_for_line("healing until stopped");
-    (running, inside)
-}
-
-#[test]
-fn the_plan_of_the_lab_is_the_expected_one() {
-    let expected = root().join(LAB).join("expected-plan");
-    let planned = run(kilter(&["plan", LAB]));
-    if std::env::var_os("UPDATE_GOLDENFILES").is_some() {
-        std::fs::write(&expected, &planned.stdout).unwrap();
-    }
-    let expected = std::fs::read_to_string(expected).unwrap();
-    assert_eq!(planned.stdout, expected, "{}", planned.stderr);
-    let up = run(kilter(&["up", LAB, "--sandbox", "--once"]));
-    assert!(up.stdout.contains(&expected), "the same plan is carried out: {}{}", up.stdout, up.stderr);
-    assert!(up.stdout.contains("\n18 items: 18 CONFIGURED\n"), "{}", up.stdout);
-    assert_eq!(up.code, Some(0));
-}
-
 #[test]
 fn the_lab_forwards_packets_and_only_those_it_should() {
     let before = machine();
-    let (running, inside) = lab();
+    let (running, inside) = sandbox(LAB);
     let ping =
         |from: &str, to: &str| sh(&format!("{inside} ip netns exec {from} ping -c 1 -W 1 {to}")).is_ok();
     wait_for("an answer over IPv4", || ping("left", "10.2.0.2"));
@@ -55,7 +31,7 @@ fn the_lab_forwards_packets_and_only_those_it_should() {
 
 #[test]
 fn what_is_deleted_by_hand_comes_back() {
-    let (mut running, inside) = lab();
+    let (mut running, inside) = sandbox(LAB);
     let left = |line: &str| sh(&format!("{inside} ip netns exec left {line}"));
     left("ip route del default").unwrap();
     wait_for("the route is back", || left("ip route show default").unwrap().contains("via 10.1.0.1"));

@@ -2,8 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "what does not work here is a failure of the test")]
 
+mod daemon;
 mod directory;
+mod golden;
+mod guides;
 mod lab;
 mod outcomes;
 mod program;
+mod stories;
+mod verbs;
 mod words;

@@ -93,6 +93,15 @@ impl Drop for Running {
     }
 }
 
+/// A directory in a sandbox when everything is applied, and how to run something inside.
+pub(crate) fn sandbox(directory: &str) -> (Running, String) {
+    let mut running = Running::start(&["up", directory, "--sandbox"]);
+    let line = running.wait_for_line("nsenter ");
+    let inside = line.trim().strip_suffix(" ip netns").unwrap().to_owned();
+    running.wait_for_line("healing until stopped");
+    (running, inside)
+}
+
 /// Runs a line of shell: its output, or what it complains about.
 pub(crate) fn sh(line: &str) -> Result<String, String> {
     let output = Command::new("sh").args(["-c", line]).output().unwrap();

@@ -34,7 +34,7 @@ fn schema_kinds_and_completions_are_known_by_heart() {
     let schema: serde_json::Value = serde_json::from_str(&run(kilter(&["schema"])).stdout).unwrap();
     assert_eq!(schema["title"], "Kilter document");
     let kinds = run(kilter(&["kinds"])).stdout;
-    assert!(kinds.lines().count() == 22 && kinds.contains("\nnftables   An nftables table"), "{kinds}");
+    assert!(kinds.lines().count() == 23 && kinds.contains("\nnftables   An nftables table"), "{kinds}");
     for shell in ["bash", "zsh", "fish"] {
         let completions = run(kilter(&["completions", shell])).stdout;
         assert!(completions.contains("sandbox"), "{shell}: {completions}");

@@ -6,13 +6,14 @@
 
 mod names;
 mod one;
+mod routes;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use kilter_model::declare::Declare as _;
 use kilter_model::linux::{
-    Existing, Link, LinkAddress, LinkKind, LinkRef, Name, NetnsName, Port, Unnumbered, Up, keys,
+    Existing, Link, LinkAddress, LinkKind, LinkRef, Mac, Name, NetnsName, Port, Unnumbered, Up, keys,
 };
 use kilter_scheduler::{Expected, Facts, Key, Origin, Retrieved, Value, ValueRef};
 
@@ -22,9 +23,10 @@ use crate::netlink::{KernelError, Refusal};
 use crate::order::LinkFacts;
 use crate::shared::Shared;
 use crate::space::{HOST, Space};
-use crate::{address, fdb, mark, neighbour, netns, nftables, qdisc, route, rule, sysctl, unnumbered};
+use crate::{address, fdb, mark, neighbour, netns, nftables, qdisc, rule, sysctl, unnumbered};
 use names::Names;
 pub(crate) use one::{link, one};
+pub(crate) use routes::Memory;
 
 /// The names of the namespaces there are: the agent's own, those with a name, those with a place.
 pub(crate) fn namespaces(shared: &Shared) -> Result<Vec<NetnsName>, Refusal> {
@@ -62,7 +64,8 @@ impl<'a> Survey<'a> {
         let names = namespaces(shared)
             .map_err(|refusal| KernelError::refused("list network namespaces", "all", refusal))?;
         let open = |name: NetnsName| Some((name.clone(), shared.spaces.get(name.as_str()).ok()?));
-        let spaces = names.into_iter().filter_map(open).collect();
+        let spaces: Vec<_> = names.into_iter().filter_map(open).collect();
+        shared.routes.keep(&spaces);
         Ok(Self { shared, tables: Tables { spaces, ..Tables::default() } })
     }
 
@@ -258,46 +261,7 @@ impl<'a> Survey<'a> {
         found: &mut Vec<Retrieved>,
     ) -> Result<(), KernelError> {
         let links = self.links(netns, space)?;
-        let names: HashMap<u32, &Name> = links.iter().map(|link| (link.index, &link.name)).collect();
-        let name = |index: u32| names.get(&index).map(|name| (*name).clone());
-        let protocol = self.shared.protocol();
-        let mut missing: HashSet<&str> = expected
-            .iter()
-            .map(|expected| expected.key.as_str())
-            .filter(|key| keys::netns_and_link(key).is_some_and(|(owner, _)| owner == *netns))
-            .collect();
-        let mut seen_keys: BTreeMap<Key, ()> = BTreeMap::new();
-        let mut take =
-            |seen: route::Seen, ours: bool, missing: &mut HashSet<&str>, found: &mut Vec<Retrieved>| {
-                let key = keys::route(netns, seen.route.table, seen.route.destination, seen.route.metric());
-                if !ours && !missing.contains(key.as_str()) {
-                    return;
-                }
-                missing.remove(key.as_str());
-                // A dump that was made again tells of a route twice.
-                if seen_keys.insert(key.clone(), ()).is_none() {
-                    found.push(item(key, seen.named(name), None, Some(owner(ours))));
-                }
-            };
-        for family in [family::INET, family::INET6] {
-            let requests = &mut space.requests();
-            let own = |seen: route::Seen| take(seen, true, &mut missing, found);
-            route::read_all(requests, netns, family, protocol, own).map_err(refused("read routes", space))?;
-        }
-        for family in [family::INET, family::INET6] {
-            let of_family = |key: &&str| route_family(key) == Some(family);
-            if !missing.iter().any(of_family) {
-                continue;
-            }
-            let requests = &mut space.requests();
-            let foreign = |seen: route::Seen| {
-                if seen.protocol != protocol {
-                    take(seen, false, &mut missing, found);
-                }
-            };
-            route::read_all(requests, netns, family, 0, foreign).map_err(refused("read routes", space))?;
-        }
-        Ok(())
+        routes::items(self.shared, (netns, space), &links, expected, found)
     }
 
     fn rule_items(
@@ -347,11 +311,12 @@ impl<'a> Survey<'a> {
     ) -> Result<(), KernelError> {
         let links = self.links(netns, space)?;
         let known = by_index(&links);
+        let macs: HashSet<Mac> = links.iter().filter_map(|link| link.mac).collect();
         let seen =
             fdb::read_all(&mut space.requests(), 0).map_err(refused("read forwarding tables", space))?;
         for seen in seen {
             let Some(link) = known.get(&seen.index) else { continue };
-            if !is_kernels_own(&seen, &links) {
+            if !is_kernels_own(&seen, &macs) {
                 let fdb = seen.item(netns, link.name.clone());
                 found.push(item(fdb.key(), fdb, None, None));
             }
@@ -401,13 +366,21 @@ fn sysctl_items(
     expected: &[Expected],
     found: &mut Vec<Retrieved>,
 ) -> Result<(), KernelError> {
+    let prefix = format!("linux/sysctl/{netns}/");
+    let mut told: HashSet<&str> = HashSet::new();
     for Expected { key, value, .. } in expected {
-        let Some(rest) = key.as_str().strip_prefix("linux/sysctl/") else { continue };
-        let Some((owner, name)) = rest.split_once('/') else { continue };
-        if owner == netns.as_str()
-            && let Some(sysctl) = sysctl::find(shared, space, netns, name, value.downcast())?
-        {
+        let Some(name) = key.as_str().strip_prefix(&prefix) else { continue };
+        told.insert(name);
+        if let Some(sysctl) = sysctl::find(shared, space, netns, name, value.downcast())? {
             found.push(item(key.clone(), sysctl, None, None));
+        }
+    }
+    // What we changed is ours, also if nobody expects it: an earlier run may have done it.
+    for name in shared.parameters.changed_in(space) {
+        if !told.contains(name.as_str())
+            && let Some(sysctl) = sysctl::find(shared, space, netns, &name, None)?
+        {
+            found.push(item(sysctl.key(), sysctl, None, Some(Origin::Declared)));
         }
     }
     Ok(())
@@ -525,8 +498,8 @@ fn unnumbered_item(
 }
 
 /// Entries that the kernel makes by itself: the addresses of the links, and the groups it listens to.
-fn is_kernels_own(seen: &fdb::Seen, links: &[Seen]) -> bool {
-    let is_link = links.iter().any(|link| link.mac == Some(seen.mac));
+fn is_kernels_own(seen: &fdb::Seen, macs: &HashSet<Mac>) -> bool {
+    let is_link = macs.contains(&seen.mac);
     let is_group = seen.mac.is_multicast() && seen.remote.is_none();
     (is_link && seen.remote.is_none()) || is_group
 }

@@ -177,14 +177,12 @@ fn one_route(
         }
     }
     let Some(family) = route_family(key.as_str()) else { return Ok(None) };
-    let mut found = None;
-    let take = |seen: route::Seen| {
+    let rows = route::read_rows(&mut space.requests(), family, 0).map_err(refused("read routes", space))?;
+    let is_it = |seen: &route::Seen| {
         let route = &seen.route;
-        if keys::route(netns, route.table, route.destination, route.metric()) == *key {
-            found = Some(seen);
-        }
+        keys::route(netns, route.table, route.destination, route.metric()) == *key
     };
-    route::read_all(&mut space.requests(), netns, family, 0, take).map_err(refused("read routes", space))?;
+    let found = rows.iter().filter_map(|row| route::decode_row(row, netns)).find(is_it);
     Ok(found.map(|seen| {
         let ours = seen.protocol == shared.protocol();
         item(key.clone(), seen.named(|index| name(space, index)), None, Some(owner(ours)))

@@ -7,6 +7,7 @@
 //!
 //! Not decided here: whether an item is declared, and whether it is healed. See [`crate::drift`].
 
+mod filters;
 pub(crate) mod namespace;
 
 use std::collections::HashMap;
@@ -26,6 +27,7 @@ use crate::netlink::{KernelError, Refusal};
 use crate::shared::Shared;
 use crate::survey;
 use crate::syscall;
+use filters::watch_filters;
 use namespace::watch_namespace;
 
 /// How often places that no folder tells of are looked at.
@@ -89,8 +91,8 @@ struct Supervisor {
     shared: Arc<Shared>,
     folder: AsyncFd<OwnedFd>,
     sender: mpsc::UnboundedSender<Vec<Noticed>>,
-    /// By name: the number of the namespace, and its watcher.
-    watched: HashMap<NetnsName, (u64, JoinHandle<()>)>,
+    /// By name: the number of the namespace, and its watchers.
+    watched: HashMap<NetnsName, (u64, Vec<JoinHandle<()>>)>,
 }
 
 impl Supervisor {
@@ -142,8 +144,8 @@ impl Supervisor {
             .map(|(name, _)| name.clone())
             .collect();
         for name in gone {
-            if let Some((_, watcher)) = self.watched.remove(&name) {
-                watcher.abort();
+            if let Some((_, watchers)) = self.watched.remove(&name) {
+                watchers.iter().for_each(JoinHandle::abort);
             }
             self.shared.spaces.forget(name.as_str());
             if !found.contains_key(&name) {
@@ -155,8 +157,10 @@ impl Supervisor {
                 continue;
             }
             let (shared, sender, netns) = (Arc::clone(&self.shared), self.sender.clone(), name.clone());
+            let filters = watch_filters(Arc::clone(&shared), sender.clone(), netns.clone()).await;
             if let Ok(watcher) = watch_namespace(shared, sender, netns).await {
-                self.watched.insert(name.clone(), (inode, watcher));
+                let watchers = std::iter::once(watcher).chain(filters.ok()).collect();
+                self.watched.insert(name.clone(), (inode, watchers));
                 if tell {
                     self.tell_arrival(&name).await;
                 }
@@ -185,8 +189,8 @@ impl Supervisor {
 
 impl Drop for Supervisor {
     fn drop(&mut self) {
-        for (_, watcher) in self.watched.values() {
-            watcher.abort();
+        for (_, watchers) in self.watched.values() {
+            watchers.iter().for_each(JoinHandle::abort);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Watching one namespace: from messages to the last word about each item.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -61,6 +62,8 @@ struct Watcher {
     port: u32,
     /// The links by their index, as they were last seen.
     links: HashMap<u32, Seen>,
+    /// Which links carry an address that they borrow.
+    borrowed: HashMap<IpAddr, BTreeSet<u32>>,
     /// The last word about each item that was heard of since the last report.
     heard: BTreeMap<Key, Observation>,
     buffer: Vec<u8>,
@@ -88,10 +91,12 @@ impl Watcher {
             netns,
             port,
             links: HashMap::new(),
+            borrowed: HashMap::new(),
             heard: BTreeMap::new(),
             buffer: vec![0; BUFFER],
         };
         watcher.read_links(&space)?;
+        watcher.read_borrowed(&space)?;
         Ok((watcher, socket))
     }
 
@@ -99,6 +104,17 @@ impl Watcher {
         let refused = |refusal| KernelError::refused("read links", &self.netns, refusal);
         let links = link::read::read_all(&mut space.requests()).map_err(refused)?;
         self.links = links.into_iter().map(|seen| (seen.index, seen)).collect();
+        Ok(())
+    }
+
+    fn read_borrowed(&mut self, space: &Space) -> Result<(), KernelError> {
+        let refused = |refusal| KernelError::refused("read addresses", &self.netns, refusal);
+        let protocol = self.shared.borrowed_protocol();
+        for seen in address::read_all(&mut space.requests()).map_err(refused)? {
+            if seen.protocol == protocol {
+                self.borrowed.entry(seen.address.address.addr()).or_default().insert(seen.index);
+            }
+        }
         Ok(())
     }
 
@@ -147,6 +163,9 @@ impl Watcher {
     }
 
     fn hear(&mut self, received: &Received<'_>) {
+        if matches!(received.kind, rtnl::NEWADDR | rtnl::DELADDR) {
+            self.follow_lending(received);
+        }
         match received.kind {
             rtnl::NEWLINK | rtnl::DELLINK => self.hear_link(received),
             // Whose request it was, the kernel says for everything but links.
@@ -210,6 +229,33 @@ impl Watcher {
         let value = (!is_gone).then(|| ValueRef::new(value));
         let origin = if ours { Origin::Declared } else { Origin::Observed };
         self.heard.insert(key.clone(), Observation { key, value, facts: None, origin });
+    }
+
+    /// Keeps in mind who borrows what. An address that goes, by whose doing ever, is one that a borrower may not keep.
+    fn follow_lending(&mut self, received: &Received<'_>) {
+        let Some(seen) = address::decode(received) else { return };
+        let (ip, is_gone) = (seen.address.address.addr(), received.kind == rtnl::DELADDR);
+        if seen.protocol != self.shared.borrowed_protocol() {
+            let borrowers = if is_gone { self.borrowed.get(&ip).cloned() } else { None };
+            let links: Vec<Name> =
+                borrowers.into_iter().flatten().filter_map(|index| self.name(index)).collect();
+            for link in links {
+                let key = keys::unnumbered(&self.netns, &link);
+                let value = Some(ValueRef::new(()));
+                let origin = Origin::Declared;
+                self.heard.insert(key.clone(), Observation { key, value, facts: None, origin });
+            }
+            return;
+        }
+        let borrowers = self.borrowed.entry(ip).or_default();
+        if is_gone {
+            borrowers.remove(&seen.index);
+        } else {
+            borrowers.insert(seen.index);
+        }
+        if borrowers.is_empty() {
+            self.borrowed.remove(&ip);
+        }
     }
 
     fn hear_address(&mut self, received: &Received<'_>) {
@@ -279,6 +325,7 @@ pub fn decode_events(bytes: &[u8]) -> usize {
         count += usize::from(fdb::decode(&received).is_some());
         count += usize::from(qdisc::decode(&received).is_some());
         count += usize::from(crate::nftables::decode(&received).is_some());
+        count += usize::from(crate::nftables::decode_told(&received).is_some());
     }
     count
 }

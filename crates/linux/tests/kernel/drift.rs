@@ -11,14 +11,14 @@ use kilter_southbound::{Clock as _, SystemClock};
 use crate::harness::{House, steps};
 
 /// A house that watches and heals.
-struct Guarded {
-    house: House,
+pub(crate) struct Guarded {
+    pub(crate) house: House,
     watch: Watch,
-    healing: Healing,
+    pub(crate) healing: Healing,
 }
 
 impl Guarded {
-    fn new(text: &str) -> Self {
+    pub(crate) fn new(text: &str) -> Self {
         let mut house = House::new();
         let (linux, runtime) = (house.linux.clone(), house.runtime.clone());
         let watch = runtime.block_on(linux.watch()).unwrap();
@@ -52,11 +52,11 @@ impl Guarded {
     }
 
     /// Heeds everything until it is quiet.
-    fn settle(&mut self) {
+    pub(crate) fn settle(&mut self) {
         while self.heed(Duration::from_millis(150)) {}
     }
 
-    fn heed_until(&mut self, what: &str, mut condition: impl FnMut(&House) -> bool) {
+    pub(crate) fn heed_until(&mut self, what: &str, mut condition: impl FnMut(&House) -> bool) {
         let deadline = Instant::now() + Duration::from_secs(120);
         while !condition(&self.house) {
             assert!(Instant::now() < deadline, "waited too long for: {what}");

@@ -12,4 +12,5 @@ mod flows;
 mod harness;
 mod kinds;
 mod network;
+mod others;
 mod scale;

@@ -1,7 +1,7 @@
 //! "Did you mean": the closest of the words that are allowed.
 
 /// The allowed word that is closest to what was written, if one is close enough to have been meant.
-pub(crate) fn closest<'a>(written: &str, allowed: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn closest<'a>(written: &str, allowed: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let written: Vec<char> = written.to_lowercase().chars().collect();
     if written.len() > 64 {
         return None;

@@ -28,6 +28,7 @@ use crate::declare::DocumentKind;
 use crate::kinds::{self, KINDS};
 
 pub use self::gather::{GatherError, Unread, gather};
+pub use self::hint::closest;
 pub use self::place::Place;
 pub use self::problem::{Problem, Problems};
 

@@ -49,6 +49,11 @@ pub fn up(netns: &NetnsName, link: &str) -> Key {
     Key::from(format!("linux/up/{netns}/{link}"))
 }
 
+/// Whether it is the key of a link being up.
+pub fn is_up(key: &str) -> bool {
+    key.starts_with("linux/up/")
+}
+
 /// The key of a link's binding to its bridge, bond or VRF.
 pub fn port(netns: &NetnsName, link: &str) -> Key {
     Key::from(format!("linux/port/{netns}/{link}"))
@@ -77,6 +82,11 @@ pub fn unnumbered(netns: &NetnsName, link: &str) -> Key {
 /// The key of a route.
 pub fn route(netns: &NetnsName, table: Table, destination: IpNet, metric: u32) -> Key {
     Key::from(format!("linux/route/{netns}/{table}/{destination}/{metric}"))
+}
+
+/// How the keys of the routes of a namespace begin.
+pub fn routes_in(netns: &NetnsName) -> String {
+    format!("linux/route/{netns}/")
 }
 
 /// The key of an nftables table.

@@ -310,6 +310,11 @@ impl Kind for RouteKind {
     fn reads_after(&self) -> &[&str] {
         &["linux.link"]
     }
+
+    /// Routes of others are read only if they are expected.
+    fn correlates(&self) -> bool {
+        true
+    }
 }
 
 fn need_gateway(

@@ -14,7 +14,7 @@ use crate::value::ValueRef;
 
 impl Walk {
     /// Declares a value for a base item.
-    pub(crate) fn stage_put(&mut self, core: &mut Core, change: &Change, value: &ValueRef, rank: u32) {
+    pub(crate) fn stage_put(&mut self, core: &mut Core, change: &Change, value: &ValueRef, rank: u32) -> Id {
         let id = core.graph.intern_key(&change.key, &core.registry);
         let retry = core.graph.retry_number(self.retry);
         if is_settled(core, id, value) {
@@ -25,7 +25,7 @@ impl Walk {
                 node.rare().labels.clone_from(&change.labels);
             }
             self.unchanged.push(id);
-            return;
+            return id;
         }
         let at = self.stage(core, id, rank);
         self.visits[at as usize].own = true;
@@ -36,6 +36,7 @@ impl Walk {
             node.rare().labels.clone_from(&change.labels);
         }
         self.declare(core, id, value, rank);
+        id
     }
 
     /// Declares the value again that the vertex has: tries again what failed, compares again what was read.

@@ -227,6 +227,20 @@ pub(crate) fn is_equivalent(core: &Core, id: Id, read: &ValueRef) -> bool {
     }
 }
 
+/// Whether a value that was read is what was applied, with what the declaration leaves open filled in.
+///
+/// **Why**: a world tells more than was declared. If what it tells became the remembered value, every resync would
+/// take that in and then adopt the declaration again, item by item, to end where it began.
+pub(crate) fn is_as_applied(core: &Core, id: Id, read: &ValueRef) -> bool {
+    let node = &core.graph[id];
+    let (Some(actual), Some(declared), Some(kind)) = (&node.actual, &node.declared, node.kind.get()) else {
+        return false;
+    };
+    node.has(Flags::APPLIED)
+        && actual.is_identical(declared)
+        && core.registry.descriptor(kind).transition(&node.key, read, declared) == Transition::Same
+}
+
 /// Whether reading the base tells about the item.
 fn is_part(core: &Core, child: Id) -> bool {
     let kind = core.graph[child].kind.get();

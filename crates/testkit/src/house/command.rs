@@ -32,6 +32,17 @@ pub enum Command {
     /// `external-resync SOURCE KEY…`: a source declares exactly these items.
     #[command(name = "external-resync")]
     ExternalResync(String, #[arg(optional)] Vec<String>),
+    /// `declare SOURCE KEY name=text…`: a source declares an item, all or nothing.
+    Declare(String, String, #[arg(optional)] Vec<(String, String)>),
+    /// `undeclare SOURCE KEY`: a source takes it back, all or nothing.
+    Undeclare(String, String),
+    /// `declare-all SOURCE KEY…`: a source declares exactly these items, best effort.
+    #[command(name = "declare-all")]
+    DeclareAll(String, #[arg(optional)] Vec<String>),
+    /// `leave SOURCE`: a source declares nothing any more, and loses its place.
+    Leave(String),
+    /// `preview SOURCE KEY name=text…`: what would be done if a source declared an item.
+    Preview(String, String, #[arg(optional)] Vec<(String, String)>),
     /// `observe KEY name=text…`: a foreign item appears.
     Observe(String, #[arg(optional)] Vec<(String, String)>),
     /// `unobserve KEY…`: foreign items go away.

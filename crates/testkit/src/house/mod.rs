@@ -185,7 +185,7 @@ impl House {
     /// Pushes a resync with everything the outside says.
     pub fn push_resync(&mut self, local: bool) -> Result<Result<(), PushError>, Failed> {
         let inputs = self.inputs.clone();
-        self.push(Event::new(DatabaseResync { local, inputs, external: BTreeMap::new() }), None)
+        self.push(Event::new(DatabaseResync { local, inputs, ..DatabaseResync::default() }), None)
     }
 
     /// Pushes a shutdown, and somebody waits for it.

@@ -5,14 +5,14 @@ use std::fmt::Write as _;
 
 use goldenscript::{Block, Context, Runner};
 use kilter_events::builtin::{Drifted, ExternalChange, ExternalResync, InputChange, Observed};
-use kilter_events::{Event, PushError, Query, Severity, Step, to_json};
-use kilter_scheduler::{Failure, Key, Timestamp};
+use kilter_events::{DeclaredChange, Event, Extent, Preview, PushError, Query, Severity, Step, to_json};
+use kilter_scheduler::{Failure, Key, OnFailure, Timestamp, ValueRef};
 use serde_json::Value as Json;
 
 use super::command::Command;
 use super::event::Planned;
 use super::handler::{Call, Mishap};
-use super::{House, show};
+use super::{House, perform, show};
 use crate::attrs::Attrs;
 use crate::clock::{Clock, parse_span};
 use crate::render;
@@ -55,6 +55,24 @@ impl Runner for House {
                 let items = keys.iter().map(|key| (Key::new(key), Attrs::default().to_value())).collect();
                 let event = Event::new(ExternalResync { source: source.clone(), items });
                 return pushed("external-resync", self.push(event, None)?);
+            }
+            Command::Declare(source, key, pairs) => {
+                let changes = BTreeMap::from([(Key::new(key), Some(attrs(pairs).to_value()))]);
+                return self.declare(declared(source, changes, Extent::Patch));
+            }
+            Command::Undeclare(source, key) => {
+                let changes = BTreeMap::from([(Key::new(key), None)]);
+                return self.declare(declared(source, changes, Extent::Patch));
+            }
+            Command::DeclareAll(source, keys) => {
+                return self.declare(declared(source, plain(keys), Extent::Everything));
+            }
+            Command::Leave(source) => {
+                return self.declare(declared(source, BTreeMap::new(), Extent::Leave));
+            }
+            Command::Preview(source, key, pairs) => {
+                let changes = BTreeMap::from([(Key::new(key), Some(attrs(pairs).to_value()))]);
+                return self.preview(&declared(source, changes, Extent::Patch));
             }
             Command::Observe(key, pairs) => {
                 self.events()?;
@@ -161,6 +179,26 @@ impl House {
         pushed("external", self.push(Event::new(change), None)?)
     }
 
+    fn declare(&mut self, change: DeclaredChange) -> Result<String, Failed> {
+        pushed("declare", self.push(Event::new(change), Some("declare"))?)
+    }
+
+    fn preview(&mut self, change: &DeclaredChange) -> Result<String, Failed> {
+        let now = self.clock().now();
+        self.events()?;
+        let Some(events) = self.events.as_mut() else { return Err("the loop is gone".into()) };
+        let Preview { txn, conflicts } = events.preview(change);
+        let plan = perform::plan(events.scheduler_mut(), &mut self.world, txn, now)?;
+        // What is only looked at is no part of the run.
+        events.scheduler_mut().take_journal();
+        let mut text = String::from("plan\n");
+        for step in plan.iter().flat_map(|plan| &plan.steps) {
+            writeln!(text, "  {} {}", step.action.name(), step.key)?;
+        }
+        text.extend(conflicts.iter().map(show::conflict));
+        Ok(text)
+    }
+
     /// Lets the loop do everything that is ready.
     fn run_ready(&mut self) -> Result<String, Failed> {
         let mut text = String::new();
@@ -205,7 +243,8 @@ impl House {
     fn provenance(&mut self, key: &str) -> Result<String, Failed> {
         let found = self.events()?.provenance(key);
         let handler = found.handler.unwrap_or_else(|| "no handler".into());
-        Ok(format!("{handler}, sources: {}\n", found.sources.join(", ")))
+        let sources = if found.sources.is_empty() { "none".to_owned() } else { found.sources.join(", ") };
+        Ok(format!("{handler}, sources: {sources}\n"))
     }
 
     fn health(&mut self) -> Result<String, Failed> {
@@ -257,6 +296,18 @@ impl House {
         }
         Ok(format!("{}\n", json))
     }
+}
+
+/// A declaration: a patch is all or nothing, everything is best effort.
+fn declared(source: &str, changes: BTreeMap<Key, Option<ValueRef>>, extent: Extent) -> DeclaredChange {
+    let on_failure = if extent == Extent::Patch { OnFailure::Revert } else { OnFailure::Continue };
+    let (source, description) = (source.to_owned(), String::new());
+    DeclaredChange { source, changes, extent, on_failure, retry: None, description }
+}
+
+/// Items without attributes.
+fn plain(keys: &[String]) -> BTreeMap<Key, Option<ValueRef>> {
+    keys.iter().map(|key| (Key::new(key), Some(Attrs::default().to_value()))).collect()
 }
 
 fn attrs(pairs: &[(String, String)]) -> Attrs {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use kilter_events::{Answered, EventRecord, Step, banner, chain};
+use kilter_events::{Answered, Conflict, EventRecord, Step, banner, chain};
 use kilter_scheduler::Timestamp;
 
 use crate::render;
@@ -49,8 +49,7 @@ fn record(record: &EventRecord) -> String {
         add(format_args!("{}", render::record(txn)));
     }
     for conflict in &record.conflicts {
-        let (key, field) = (&conflict.key, &conflict.field);
-        add(format_args!("conflict: {key} {field}: {} over {}\n", conflict.heard, conflict.unheard));
+        add(format_args!("{}", self::conflict(conflict)));
     }
     for difference in &record.differences {
         add(format_args!("difference: {difference}\n"));
@@ -59,6 +58,12 @@ fn record(record: &EventRecord) -> String {
         add(format_args!("failed: {cause}\n"));
     }
     text
+}
+
+/// Where two sources contradict each other.
+pub(super) fn conflict(conflict: &Conflict) -> String {
+    let Conflict { key, field, heard, unheard } = conflict;
+    format!("conflict: {key} {field}: {heard} over {unheard}\n")
 }
 
 /// An answer to a producer.

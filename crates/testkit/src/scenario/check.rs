@@ -1,6 +1,6 @@
 //! What is asserted without being asked.
 
-use kilter_scheduler::{Action, Change, Key, Reads, Record, Resync, Stage, State, Step, Txn};
+use kilter_scheduler::{Action, Change, Key, Reads, Record, Resync, Stage, State, Step, Txn, Undeclared};
 
 use super::{Failed, Scenario};
 use crate::attrs::Attrs;
@@ -143,8 +143,10 @@ fn applying_again_plans_nothing(scenario: &mut Scenario) -> Result<(), Failed> {
         scenario.declared.iter().map(|(key, value)| Change::put(key.clone(), value.to_value())).collect()
     };
     let mut txns = vec![("changes", Txn::changes(declared()))];
+    let upstream = Txn::resync(Resync::Upstream(declared()));
+    txns.push(("an upstream resync that keeps", upstream.clone().with_undeclared(Undeclared::Keep)));
     if !items.iter().any(|item| item.state == State::Discovered) {
-        txns.push(("an upstream resync", Txn::resync(Resync::Upstream(declared()))));
+        txns.push(("an upstream resync", upstream));
     }
     for (what, txn) in txns {
         let before = render::graph(&scenario.scheduler.items());

@@ -89,13 +89,16 @@ pub enum Command {
     Cancel(String),
     /// `advance SPAN`: time passes; what is due is run.
     Advance(Span),
-    /// `resync full|upstream|downstream [backoff] [retry=1s] [count=N]`.
+    /// `resync full|upstream|downstream [backoff] [keep] [only=KEY…] [retry=1s] [count=N]`.
     Resync {
         /// What is recomputed.
         what: String,
-        /// `backoff`.
+        /// `backoff`; `keep` leaves items of ours alone that nobody declares.
         #[arg(optional)]
         flags: Vec<String>,
+        /// Of the items of ours that nobody declares, only this one is removed.
+        #[arg(key)]
+        only: Option<String>,
         /// The delay before failed items are tried again.
         #[arg(key)]
         retry: Option<Span>,

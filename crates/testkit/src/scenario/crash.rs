@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use goldenscript::{Block, Context, Runner};
-use kilter_scheduler::{Action, Key, Origin, Reads};
+use kilter_scheduler::{Action, Key, Origin, Reads, Undeclared};
 
 use super::command::Command;
 use super::{Failed, Scenario, check};
@@ -158,7 +158,7 @@ impl Scenario {
         }
         for _ in 0..2 {
             self.advance(REST)?;
-            self.resync("full", None)?;
+            self.resync("full", None, Undeclared::Remove)?;
         }
         self.advance(REST).map(drop)
     }

@@ -1,7 +1,9 @@
 //! What each command does.
 
+use std::sync::Arc;
+
 use goldenscript::{Block, Context, Runner};
-use kilter_scheduler::{Action, Change, Failure, Key, Origin, Resync, Txn};
+use kilter_scheduler::{Action, Change, Failure, Key, Origin, Resync, Txn, Undeclared};
 
 use super::command::{Command, Failing, HowMuch, Operation, Span, only};
 use super::{Failed, Scenario, check, retry};
@@ -56,9 +58,14 @@ impl Runner for Scenario {
             Command::Release(keys) => return self.release(keys),
             Command::Cancel(reason) => return self.cancel(reason),
             Command::Advance(Span(span)) => return self.advance(*span),
-            Command::Resync { what, flags, retry: period, count } => {
-                only(flags, &["backoff"])?;
-                return self.resync(what, retry(*period, *count, flags));
+            Command::Resync { what, flags, only: one, retry: period, count } => {
+                only(flags, &["backoff", "keep"])?;
+                let undeclared = match one {
+                    Some(key) => Undeclared::RemoveOnly(Arc::new([Key::new(key)].into())),
+                    None if flags.iter().any(|flag| flag == "keep") => Undeclared::Keep,
+                    None => Undeclared::Remove,
+                };
+                return self.resync(what, retry(*period, *count, flags), undeclared);
             }
             Command::Refresh(keys) => {
                 let keys = keys.iter().map(Key::new).collect();

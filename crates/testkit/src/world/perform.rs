@@ -22,23 +22,29 @@ impl World {
     /// Performs an operation; `None` if it hangs until [`World::release`].
     pub fn perform(&mut self, operation: &Operation) -> Option<Answer> {
         let kind = *self.bound.get(&operation.kind).expect("the kind was registered through the world");
-        let action = action_of(&operation.act);
-        let key = operation.act.key().cloned().unwrap_or_else(|| Key::new(kind.name()));
-        self.check(&kind, &operation.act);
+        let answer = self.perform_act(&kind, &operation.act);
+        if answer.is_none() {
+            self.hung.push(operation.clone());
+        }
+        answer
+    }
+
+    /// Performs what is asked of a kind; `None` if it hangs for ever.
+    pub(crate) fn perform_act(&mut self, kind: &TestKind, act: &Act) -> Option<Answer> {
+        let action = action_of(act);
+        let key = act.key().cloned().unwrap_or_else(|| Key::new(kind.name()));
+        self.check(kind, act);
         if action != Action::Retrieve {
             // A new operation takes the place of one that was accepted and never came true.
             self.accepted.remove(&key);
         }
         let answer = match self.take_fault(action, key.as_str()) {
-            None => Some(self.act(&kind, &operation.act)),
-            Some(Mishap::Fail { failure, effect }) => Some(self.fail(&operation.act, failure, effect)),
-            Some(Mishap::Hang) => {
-                self.hung.push(operation.clone());
-                None
-            }
+            None => Some(self.act(kind, act)),
+            Some(Mishap::Fail { failure, effect }) => Some(self.fail(act, failure, effect)),
+            Some(Mishap::Hang) => None,
             Some(Mishap::Accept { within }) => {
                 self.doubts.insert(key.clone(), Doubt::Accepted);
-                self.accepted.insert(key.clone(), operation.act.clone());
+                self.accepted.insert(key.clone(), act.clone());
                 Some(Answer::Accepted { within })
             }
         };

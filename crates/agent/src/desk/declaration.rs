@@ -1,0 +1,117 @@
+//! What is asked of the agent, as values.
+
+use std::time::Duration;
+
+use kilter_events::{DeclaredChange, Extent};
+use kilter_model::document::{Declared, Place};
+use kilter_scheduler::{Key, OnFailure, Retry, ValueRef};
+
+/// An item as a source declares it.
+#[derive(Clone, Debug)]
+pub struct Put {
+    /// The key.
+    pub key: Key,
+    /// The value.
+    pub value: ValueRef,
+    /// Where it is declared, if it comes out of a document.
+    pub place: Option<Place>,
+}
+
+impl From<Declared> for Put {
+    fn from(declared: Declared) -> Self {
+        Self { key: declared.key, value: declared.value, place: Some(declared.place) }
+    }
+}
+
+/// What a source declares: everything, or what changes.
+#[derive(Clone, Debug)]
+pub struct Declaration {
+    /// The name of the source.
+    pub source: String,
+    /// What it declares.
+    pub puts: Vec<Put>,
+    /// What it takes back.
+    pub removes: Vec<Key>,
+    /// Whether it speaks about everything it declares, or leaves.
+    pub extent: Extent,
+}
+
+impl Declaration {
+    /// A source adds and changes items, and takes nothing back.
+    pub fn patch(source: impl Into<String>, puts: Vec<Put>) -> Self {
+        Self { source: source.into(), puts, removes: Vec::new(), extent: Extent::Patch }
+    }
+
+    /// A source declares exactly these items.
+    pub fn everything(source: impl Into<String>, puts: Vec<Put>) -> Self {
+        Self { extent: Extent::Everything, ..Self::patch(source, puts) }
+    }
+
+    /// A source declares nothing any more.
+    pub fn leave(source: impl Into<String>) -> Self {
+        Self { extent: Extent::Leave, ..Self::patch(source, Vec::new()) }
+    }
+
+    /// The event that tells the loop.
+    pub(crate) fn event(&self, options: &Options) -> DeclaredChange {
+        let puts = self.puts.iter().map(|put| (put.key.clone(), Some(put.value.clone())));
+        let removes = self.removes.iter().map(|key| (key.clone(), None));
+        let who = [options.who.as_str(), options.description.as_str()];
+        let who: Vec<&str> = who.into_iter().filter(|text| !text.is_empty()).collect();
+        DeclaredChange {
+            source: self.source.clone(),
+            changes: removes.chain(puts).collect(),
+            extent: self.extent,
+            on_failure: options.on_failure,
+            retry: options.retry,
+            description: who.join(": "),
+        }
+    }
+}
+
+/// How a declaration is applied.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What a failure leads to.
+    pub on_failure: OnFailure,
+    /// Whether and when failed items are tried again; `None` leaves it to the settings.
+    pub retry: Option<Retry>,
+    /// The plan that was shown: anything else is refused.
+    pub expected: Option<Expected>,
+    /// The change reverts by itself unless it is confirmed.
+    pub confirm: Option<Confirm>,
+    /// Why it is asked; for people.
+    pub description: String,
+    /// Who asks; for people.
+    pub who: String,
+}
+
+impl Default for Options {
+    /// All or nothing, whatever the plan is.
+    fn default() -> Self {
+        Self {
+            on_failure: OnFailure::Revert,
+            retry: None,
+            expected: None,
+            confirm: None,
+            description: String::new(),
+            who: String::new(),
+        }
+    }
+}
+
+/// The identity of a plan that was shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Expected {
+    /// The hash of the plan, as it is printed.
+    pub hash: String,
+    /// The hash of what happens to each item, to tell what changed; may be left out.
+    pub digests: Vec<(Key, String)>,
+}
+
+/// How long a change waits for its confirmation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Confirm {
+    /// After this span it reverts.
+    pub within: Duration,
+}

@@ -1,0 +1,220 @@
+//! The desk: how northbounds talk to the running agent, from any task.
+//!
+//! Decided here: that reading never waits for a transaction to end, and that whatever changes anything goes through the
+//! queue like everything else. Not decided here: what is heard and what happens then (`events`), and how any of it looks
+//! on a wire.
+//!
+//! Read next: [`Desk`], then [`View`] for what can be seen.
+
+mod declaration;
+mod order;
+mod progress;
+mod view;
+mod watching;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kilter_events::AskedResync;
+use kilter_scheduler::{Cursor, Observation, Seq};
+use kilter_store::StoreError;
+use tokio::sync::{mpsc, oneshot, watch};
+
+use crate::confirm::{ConfirmError, Pending, Say};
+use crate::keep::{Past, PastError};
+
+pub use declaration::{Confirm, Declaration, Expected, Options, Put};
+pub use progress::{Applied, ApplyError, Operated, Planned, Progress, Radius};
+pub use view::{Declarer, SourceLine, View};
+
+pub use crate::ledger::{Ledger, Mark};
+pub use watching::StatusWatch;
+
+pub(crate) use order::{Order, Question, Reception, Told};
+pub(crate) use progress::hold_against;
+
+/// How many orders may wait to be taken up.
+const ORDERS: usize = 256;
+
+/// The agent has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the agent has ended")]
+pub struct Gone;
+
+impl From<Gone> for ApplyError {
+    fn from(_: Gone) -> Self {
+        Self::Gone
+    }
+}
+
+/// Why it is not settled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SettleError {
+    /// There is still something to do.
+    #[error("not settled within {within:?}")]
+    Late {
+        /// How long it was waited for.
+        within: Duration,
+    },
+    /// The agent has ended.
+    #[error("the agent has ended")]
+    Gone,
+}
+
+/// Talks to the running agent. Cloning is cheap.
+#[derive(Clone, Debug)]
+pub struct Desk {
+    questions: mpsc::UnboundedSender<Question>,
+    orders: mpsc::Sender<Order>,
+    newest: watch::Receiver<Seq>,
+}
+
+/// A desk, and where what it passes on arrives.
+pub(crate) fn open() -> (Desk, Reception) {
+    let (questions, asked) = mpsc::unbounded_channel();
+    let (orders, ordered) = mpsc::channel(ORDERS);
+    let (newest, seen) = watch::channel(0);
+    let desk = Desk { questions, orders, newest: seen };
+    (desk, Reception { questions: asked, orders: ordered, newest })
+}
+
+impl Desk {
+    /// Looks at the agent; also while a transaction is performed, whatever an actuator is doing.
+    ///
+    /// **Assumes** that the closure returns soon: the loop waits for it.
+    pub async fn inquire<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&View<'_>) -> T + Send + 'static,
+    ) -> Result<T, Gone> {
+        let (reply, answer) = oneshot::channel();
+        let question: Question = Box::new(move |view| {
+            // Whoever does not wait any more needs no answer.
+            let _ = reply.send(look(view));
+        });
+        self.questions.send(question).map_err(|_| Gone)?;
+        answer.await.map_err(|_| Gone)
+    }
+
+    /// What a declaration would lead to; nothing is done.
+    pub async fn plan(&self, declaration: Declaration) -> Result<Arc<Planned>, ApplyError> {
+        self.ask(|reply| Order::Plan(Box::new(declaration), reply)).await?
+    }
+
+    /// Applies a declaration, and tells how it goes; the last thing told is how it ended.
+    ///
+    /// What was ordered is carried out whether or not somebody listens.
+    pub async fn apply(&self, declaration: Declaration, options: Options) -> Changing {
+        self.order(|told| Order::Apply(Box::new(declaration), Box::new(options), told)).await
+    }
+
+    /// Recomputes and re-reads, and tells how it goes.
+    pub async fn resync(&self, asked: AskedResync) -> Changing {
+        self.order(|told| Order::Resync(asked, told)).await
+    }
+
+    /// Tells the agent what was seen of items.
+    pub async fn notify(&self, seen: Vec<Observation>) -> Result<(), ApplyError> {
+        self.ask(|reply| Order::Notify(seen, reply)).await?
+    }
+
+    /// Leaves items whose keys start with the prefix alone when they drift.
+    pub async fn pause(&self, prefix: impl Into<String>) -> Result<(), Gone> {
+        self.ask(|reply| Order::Pause(prefix.into(), reply)).await
+    }
+
+    /// Heals items again that were left alone under this prefix, beginning with what drifted meanwhile.
+    pub async fn resume(&self, prefix: impl Into<String>) -> Result<(), Gone> {
+        self.ask(|reply| Order::Resume(prefix.into(), reply)).await
+    }
+
+    /// Confirms the change that waits, so that it stays; without a name, whichever it is.
+    pub async fn confirm(&self, id: Option<Seq>) -> Result<Seq, ConfirmError> {
+        self.say(id, Say::Confirm).await
+    }
+
+    /// Lets the change wait this long from now on.
+    pub async fn extend(&self, id: Option<Seq>, within: Duration) -> Result<Seq, ConfirmError> {
+        self.say(id, Say::Extend(within)).await
+    }
+
+    /// Lets the change go back now, and tells how it goes.
+    pub async fn cancel(&self, id: Option<Seq>) -> Changing {
+        self.order(|told| Order::Cancel(id, told)).await
+    }
+
+    /// The change that waits for its confirmation.
+    pub async fn confirmation(&self) -> Result<Option<Pending>, Gone> {
+        self.inquire(|view| view.ledger.confirmation.clone()).await
+    }
+
+    async fn say(&self, id: Option<Seq>, say: Say) -> Result<Seq, ConfirmError> {
+        self.ask(|reply| Order::Say(id, say, reply)).await.map_err(|Gone| ConfirmError::Gone)?
+    }
+
+    /// Waits until nothing is left to do and nothing is planned for later.
+    pub async fn settled(&self, within: Duration) -> Result<(), SettleError> {
+        match tokio::time::timeout(within, self.ask(Order::Settled)).await {
+            Ok(settled) => settled.map_err(|Gone| SettleError::Gone),
+            Err(_) => Err(SettleError::Late { within }),
+        }
+    }
+
+    /// Reads the past that is on disk, on a thread of its own; `None` if the agent keeps nothing.
+    pub async fn past<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&Past) -> Result<T, PastError> + Send + 'static,
+    ) -> Result<Option<T>, PastError> {
+        let Ok(Some(keep)) = self.inquire(|view| view.keep.cloned()).await else { return Ok(None) };
+        let reading = tokio::task::spawn_blocking(move || read(&keep.past()?));
+        reading.await.unwrap_or(Err(PastError::Store(StoreError::Closed))).map(Some)
+    }
+
+    /// Watches statuses: first everything, or what changed since the cursor, then every change.
+    pub fn watch(&self, cursor: Option<Cursor>) -> StatusWatch {
+        StatusWatch::new(self.clone(), self.newest.clone(), cursor)
+    }
+
+    async fn ask<T>(&self, order: impl FnOnce(oneshot::Sender<T>) -> Order) -> Result<T, Gone> {
+        let (reply, answer) = oneshot::channel();
+        self.orders.send(order(reply)).await.map_err(|_| Gone)?;
+        answer.await.map_err(|_| Gone)
+    }
+
+    async fn order(&self, order: impl FnOnce(Told) -> Order) -> Changing {
+        let (told, progress) = mpsc::unbounded_channel();
+        // If the agent has ended, so has the progress, and that is what is told.
+        let _ = self.orders.send(order(told)).await;
+        Changing { progress, has_ended: false }
+    }
+}
+
+/// A change that is being made.
+#[derive(Debug)]
+pub struct Changing {
+    progress: mpsc::UnboundedReceiver<Progress>,
+    has_ended: bool,
+}
+
+impl Changing {
+    /// What is told next; `None` after the end was told.
+    ///
+    /// **Guarantees** that the end is told, also if the agent ends.
+    pub async fn next(&mut self) -> Option<Progress> {
+        if self.has_ended {
+            return None;
+        }
+        let told = self.progress.recv().await.unwrap_or(Progress::Ended(Err(ApplyError::Gone)));
+        self.has_ended = matches!(told, Progress::Ended(_));
+        Some(told)
+    }
+
+    /// Waits for the end.
+    pub async fn ended(mut self) -> Result<Applied, ApplyError> {
+        while let Some(told) = self.next().await {
+            if let Progress::Ended(ended) = told {
+                return ended;
+            }
+        }
+        Err(ApplyError::Gone)
+    }
+}

@@ -1,0 +1,175 @@
+//! The daemon as the service manager runs it: killed, out of room, told to end.
+
+use std::os::unix::net::UnixDatagram;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::outcomes::in_a_network;
+
+/// Functions of the scripts: `begin LOG` starts an agent and waits until it is ready, `kill_it` and `end` end it,
+/// `until_true` waits for a condition with a deadline.
+const FUNCTIONS: &str = r#"
+mkdir -p /run/site /run/state
+agent=; trap 'test -z "$agent" || kill -9 $agent 2> /dev/null || true' EXIT
+printf 'state-directory = "/run/state"\n[[directory]]\nname = "site"\npath = "/run/site"\n' > /run/kilter.toml
+until_true() { timeout 60 sh -c "until $1; do :; done" || { echo "too late: $1"; cat /run/log*; exit 1; }; }
+begin() { $program agent --settings /run/kilter.toml > $1 2>&1 & agent=$!; until_true "grep -q ^ready $1"; }
+kill_it() { kill -9 $agent; wait $agent 2> /dev/null || true; }
+end() { kill -TERM $agent; wait $agent; echo "code $?"; }
+netns() { printf 'kind: netns\nname: %s\n' $1; }
+"#;
+
+fn script(lines: &str) -> String {
+    in_a_network(&format!("{FUNCTIONS}\n{lines}"))
+}
+
+#[test]
+fn an_agent_that_is_killed_comes_back_and_writes_nothing() {
+    let said = script(
+        "cp examples/lab/*.yaml /run/site/
+         begin /run/log1; ip -n router -o link | cut -d' ' -f1,2 > /run/before
+         kill_it; begin /run/log2; cat /run/log2
+         ip -n router -o link | cut -d' ' -f1,2 | cmp - /run/before && echo same links
+         end; ip netns | wc -l",
+    );
+    assert_eq!(
+        said, "ready: 18 items are declared\nsame links\ncode 0\n4\n",
+        "not one operation after the restart"
+    );
+}
+
+#[test]
+fn what_a_directory_dropped_while_the_agent_was_away_is_removed_and_the_rest_is_left_alone() {
+    let said = script(
+        "netns kept > /run/site/kept.yaml; netns dropped > /run/site/dropped.yaml
+         begin /run/log1; kill_it
+         rm /run/site/dropped.yaml; begin /run/log2; end; ip netns
+         echo 'the state directory is lost'
+         rm -r /run/state; rm /run/site/kept.yaml; netns other > /run/site/other.yaml
+         begin /run/log3; end; ip netns | sort",
+    );
+    assert_eq!(said, "code 0\nkept\nthe state directory is lost\ncode 0\nkept\nother\n");
+}
+
+#[test]
+fn a_directory_that_is_broken_at_the_start_declares_what_it_declared() {
+    let said = script(
+        "netns kept > /run/site/kept.yaml; begin /run/log1; kill_it
+         ip netns delete kept; echo 'kind: netnss' > /run/site/kept.yaml
+         begin /run/log2; grep -c 'cannot be used' /run/log2; ip netns; end",
+    );
+    assert_eq!(said, "1\nkept\ncode 0\n");
+}
+
+#[test]
+fn a_full_disk_refuses_a_change_and_lets_it_in_when_there_is_room() {
+    let said = script(
+        "mount -t tmpfs -o size=32m state /run/state; netns one > /run/site/one.yaml
+         begin /run/log1
+         dd if=/dev/zero of=/run/state/ballast bs=4k 2> /dev/null
+         i=0; while [ $i -lt 20 ]; do netns n$i; echo ---; i=$((i+1)); done > /run/many
+         mv /run/many /run/site/two.yaml
+         until_true 'grep -q refused /run/log1'; grep -o 'nothing was changed.*no room' /run/log1 | head -1; ip netns
+         rm /run/site/two.yaml /run/state/ballast; netns two > /run/site/two.yaml
+         until_true 'test \"$(ip netns | sort | xargs)\" = \"one two\"'; end",
+    );
+    assert_eq!(
+        said,
+        "nothing was changed, because it could not be kept: could not write the store: there is no room\none\ncode 0\n"
+    );
+}
+
+#[test]
+fn a_read_only_state_directory_is_a_clear_error() {
+    let said = script(
+        "mount -t tmpfs state /run/state; mount -o remount,ro /run/state; netns one > /run/site/one.yaml
+         $program agent --settings /run/kilter.toml 2>&1; echo \"code $?\"; ip netns",
+    );
+    assert!(said.contains("failed to open the state directory `/run/state`"), "{said}");
+    assert!(said.contains("read-only") && said.ends_with("code 7\n"), "{said}");
+}
+
+#[test]
+fn an_agent_that_cleans_up_removes_what_is_declared_and_knows_it_the_next_time() {
+    let said = script(
+        "netns one > /run/site/one.yaml; printf 'clean-up = true\\n%s\\n' \"$(cat /run/kilter.toml)\" > /run/kilter.toml
+         begin /run/log1; ip netns; end; ip netns; begin /run/log2; ip netns; kill_it",
+    );
+    assert_eq!(said, "one\ncode 0\none\n");
+}
+
+#[test]
+fn killed_at_any_moment_the_network_converges() {
+    let said = script(
+        "i=0; while [ $i -lt 12 ]; do
+           rm -f /run/site/*; netns a$i > /run/site/a.yaml; netns b$i > /run/site/b.yaml; netns stays > /run/site/s.yaml
+           $program agent --settings /run/kilter.toml > /run/log 2>&1 & agent=$!
+           n=0; while [ $n -lt $((i * 40)) ]; do n=$((n+1)); done
+           kill -9 $agent; wait $agent 2> /dev/null; i=$((i+1))
+         done
+         begin /run/log2; until_true 'ip netns | grep -q a11'; ip netns | sort; end",
+    );
+    assert_eq!(said, "a11\nb11\nstays\ncode 0\n");
+}
+
+#[test]
+fn wrong_settings_are_told_with_their_place() {
+    let said = script(
+        "printf 'sockt = \"/run/s\"\\n' > /run/kilter.toml
+         $program agent --settings /run/kilter.toml 2>&1; echo \"code $?\"",
+    );
+    assert!(said.contains("/run/kilter.toml:1:1: unknown field `sockt`"), "{said}");
+    assert!(said.contains("did you mean `socket`?"), "{said}");
+}
+
+#[test]
+fn the_service_manager_is_told_how_the_agent_stands() {
+    let folder = std::env::temp_dir().join(format!("kilter-notify-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let socket = UnixDatagram::bind(folder.join("notify")).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    let settings = folder.join("kilter.toml");
+    std::fs::write(&settings, format!("state-directory = \"{}\"\n", folder.join("state").display())).unwrap();
+    let mut agent = Command::new("unshare")
+        .args(["--user", "--map-root-user", "--net", "--mount", env!("CARGO_BIN_EXE_kilter"), "agent"])
+        .arg("--settings")
+        .arg(&settings)
+        .arg("--socket")
+        .arg(folder.join("agent.sock"))
+        .env("NOTIFY_SOCKET", folder.join("notify"))
+        .env("WATCHDOG_USEC", "200000")
+        .spawn()
+        .unwrap();
+    let deadline = Instant::now() + Duration::from_secs(30);
+    let mut heard = String::new();
+    let mut buffer = [0; 256];
+    while heard.matches("WATCHDOG=1").count() < 3 && Instant::now() < deadline {
+        let length = socket.recv(&mut buffer).unwrap();
+        heard.push_str(&format!("{}\n", String::from_utf8_lossy(&buffer[..length])));
+    }
+    let ended = Command::new("kill").arg("-TERM").arg(agent.id().to_string()).status().unwrap();
+    assert!(ended.success() && agent.wait().unwrap().success());
+    while !heard.contains("STOPPING=1") && Instant::now() < deadline {
+        let length = socket.recv(&mut buffer).unwrap();
+        heard.push_str(&format!("{}\n", String::from_utf8_lossy(&buffer[..length])));
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert!(heard.contains("READY=1") && heard.matches("WATCHDOG=1").count() >= 3, "{heard}");
+}
+
+#[test]
+fn the_daemon_answers_and_what_it_was_told_outlives_it() {
+    let said = script(
+        "begin /run/log1
+         netns told > /run/told; kilter apply -f /run/told > /run/out; tail -2 /run/out | cut -d: -f1
+         kill_it; begin /run/log2
+         kilter get sources; kilter explain linux/netns/told | grep 'declared by'
+         kilter status; end; kilter status | tail -1",
+    );
+    let lines: Vec<&str> = said.lines().collect();
+    assert!(said.contains("applied\ncode 0\n"), "{said}");
+    assert!(lines.iter().any(|line| line.starts_with("cli     1      0")), "{said}");
+    assert!(said.contains("declared by `cli` at /run/told:1:7, in txn #"), "{said}");
+    assert!(said.contains("1 item: 1 CONFIGURED\ncode 0\n"), "{said}");
+    assert_eq!(lines.last(), Some(&"code 9"), "{said}");
+}
