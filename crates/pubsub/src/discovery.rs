@@ -64,6 +64,8 @@ pub enum Neighbour {
     Appeared(String),
     /// No distributor can be reached here any more.
     Disappeared(String),
+    /// A live distributor has the participant's own name, and its row; it can be reached here.
+    Namesake(String),
 }
 
 /// One participant's part in the table: a distributor that keeps its row, or an onlooker.
@@ -72,6 +74,8 @@ pub struct Discovery {
     settings: Settings,
     own: Option<Row>,
     own_version: Option<Revision>,
+    /// What stands in the own row, if another start wrote it.
+    namesake: Option<Seen>,
     started: Moment,
     next: Moment,
     seen: BTreeMap<String, Seen>,
@@ -86,6 +90,7 @@ impl Discovery {
             settings,
             own,
             own_version: None,
+            namesake: None,
             started: now,
             next: now,
             seen: BTreeMap::new(),
@@ -121,7 +126,7 @@ impl Discovery {
         let mut before = std::mem::take(&mut self.seen);
         for (row, version) in rows {
             if self.own.as_ref().is_some_and(|own| own.id == row.id) {
-                self.own_version = Some(version);
+                self.note_own(row, version, now);
                 continue;
             }
             let earlier = before.remove(&row.id);
@@ -143,6 +148,30 @@ impl Discovery {
             self.neighbours.push_back(Neighbour::Disappeared(seen.uri));
         }
         self.collect(now);
+    }
+
+    /// Looks at the row of the own name. **Why** it is not simply taken: whoever wrote it may be alive, and two that
+    /// take it from each other would both seem to come and go. It is taken when it has not changed for a lease.
+    fn note_own(&mut self, row: Row, version: Revision, now: Moment) {
+        if self.own.as_ref().is_some_and(|own| own.instance == row.instance) {
+            self.own_version = Some(version);
+            self.namesake = None;
+            return;
+        }
+        self.own_version = None;
+        let mut changed = now;
+        if let Some(seen) = &self.namesake {
+            if (seen.beat, seen.instance) != (row.beat, row.instance) {
+                self.neighbours.push_back(Neighbour::Namesake(row.uri.clone()));
+            } else {
+                changed = seen.changed;
+            }
+        }
+        if now.since(changed) >= self.settings.lease {
+            self.own_version = Some(version);
+        }
+        let Row { beat, instance, uri, .. } = row;
+        self.namesake = Some(Seen { beat, instance, version, changed, uri });
     }
 
     /// Removes rows that have not changed for too long. **Why** not at once after a start: nothing has been seen to

@@ -31,7 +31,7 @@ const NACKS: usize = 1024;
 pub enum Delivery {
     /// Each session gets it, from its cursor on: transports that keep order and push back.
     Cursors,
-    /// It is said once for everybody, and may be lost; sessions get answers only: ZeroMQ, NATS.
+    /// It is said once for everybody, and may be lost; sessions get answers only.
     Broadcast,
 }
 

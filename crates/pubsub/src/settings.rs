@@ -24,13 +24,13 @@ pub struct Settings {
     /// Whether delivery is apart from the store. Default: no; then the store's own watch, or polling, is used.
     #[serde(rename = "enable_df_pub_sub")]
     pub enabled: bool,
-    /// The driver: `tcp`, `zmq_pubsub_driver`, `nats`, `local`. Default: `zmq_pubsub_driver`.
+    /// The name of the driver; accepted for its name. Default: `zmq_pubsub_driver`.
     #[serde(rename = "pub_sub_driver")]
     pub driver: String,
     /// The addresses of publishers that are known from the beginning. Default: `127.0.0.1`.
     #[serde(rename = "publishers_ips")]
     pub publishers: Vec<String>,
-    /// The port of publishers. Default: 8866; repairs of ZeroMQ use the next one.
+    /// The port of publishers. Default: 8866.
     #[serde(rename = "publisher_port")]
     pub port: u16,
     /// Whether writers of this machine poke the distributor through a local socket. Default: yes.
@@ -54,7 +54,8 @@ pub struct Settings {
     /// A peer that says nothing for this long is dead. Default: 3 s.
     #[serde(with = "span")]
     pub peer_timeout: Duration,
-    /// How long a gap may close by itself (the message delay window). Default: 0 s; 100 ms suits ZeroMQ and NATS.
+    /// How long a gap may close by itself (the message delay window). Default: 0 s; 100 ms suits a
+    /// transport that reorders.
     #[serde(with = "span", alias = "message_delay_window")]
     pub reorder_window: Duration,
     /// How many slices may wait behind a gap before it counts as one; 2 is the first design to the letter. Default: 0.

@@ -518,6 +518,7 @@ impl World {
         }
     }
 
+    #[expect(clippy::wildcard_enum_match_arm, reason = "what is not from a source arrives elsewhere")]
     fn arrive_from_source(&mut self, arrival: Arrival) {
         let (index, life) = match &arrival {
             Arrival::Commit { distributor, life, .. }
@@ -627,7 +628,6 @@ impl World {
 
     /// Does what a distributor asks for.
     pub(crate) fn drive_distributor(&mut self, index: usize) {
-        let now = self.at(self.distributors[index].offset);
         let life = self.distributors[index].life;
         while let Some(request) = self.distributors[index].core.as_mut().and_then(Distributor::request) {
             self.answer(index, life, request);
@@ -642,7 +642,6 @@ impl World {
             said.push(wire::encode(&message));
         }
         let wakes = core.publisher().wakes();
-        let _ = now;
         for notice in notices {
             self.note(|| format!("d{index} notices {notice:?}"));
             self.distributors[index].notices.push(notice);
@@ -833,7 +832,7 @@ impl World {
 
 fn since(due: Moment, offset: u64) -> u64 {
     u64::try_from(due.0.as_micros()).unwrap_or(u64::MAX).saturating_sub(offset)
-        + u64::from(due.0.subsec_nanos() % 1000 > 0)
+        + u64::from(!due.0.subsec_nanos().is_multiple_of(1000))
 }
 
 fn show(changes: &[kilter_pubsub::ViewChange]) -> String {
@@ -844,6 +843,7 @@ fn show(changes: &[kilter_pubsub::ViewChange]) -> String {
     changes.iter().map(one).collect::<Vec<_>>().join(" ")
 }
 
+#[expect(clippy::wildcard_enum_match_arm, reason = "only what a test counts has a name")]
 fn name_of(message: &Message) -> &'static str {
     match message {
         Message::Hello { .. } => "hello",
