@@ -29,7 +29,8 @@ usage: cargo xtask COMMAND [ARGUMENTS]
 commands:
   test [FILTER...]   set-up, format, lints, all tests, tidy, a short seeded run: the one door
   tidy               rules no compiler checks: crate edges, leftovers, names, links, scenarios
-  simulate [FLAGS]   random histories against the reference model; one seed again: --seed N
+  simulate [FLAGS]   random histories against the reference model, or, with `--subject pubsub`, random lives of
+                     publishers and subscribers; one seed again: --seed N
   bench SUBJECT      benchmarks of `scheduler`, `events` or `linux`, as JSON lines
 
 `cargo xtask COMMAND --help` says more about one of them.
