@@ -22,8 +22,8 @@ pub struct Pending {
     pub deadline: Timestamp,
     /// Who asked for it, and why; for people.
     pub description: String,
-    /// What goes back.
-    pub(crate) undo: Undo,
+    /// What goes back, for each source that spoke.
+    pub(crate) undo: Vec<Undo>,
 }
 
 /// What can be done about a change that waits.
@@ -72,29 +72,34 @@ struct PlainPending {
     id: Seq,
     deadline: Timestamp,
     description: String,
-    undo: PlainUndo,
+    undo: Vec<PlainUndo>,
 }
 
 impl Pending {
     pub(crate) fn to_json(&self, codec: Codec) -> Json {
-        let marks = self.undo.items.iter();
-        let items = marks.map(|(key, mark)| (key.clone(), mark.as_ref().map(|mark| mark_json(mark, codec))));
-        let undo = PlainUndo {
-            source: self.undo.source.clone(),
-            existed: self.undo.existed,
-            items: items.collect(),
-        };
+        let undo = self.undo.iter().map(|undo| PlainUndo {
+            source: undo.source.clone(),
+            existed: undo.existed,
+            items: undo
+                .items
+                .iter()
+                .map(|(key, mark)| (key.clone(), mark.as_ref().map(|mark| mark_json(mark, codec))))
+                .collect(),
+        });
+        let undo: Vec<PlainUndo> = undo.collect();
         json!({ "id": self.id, "deadline": self.deadline, "description": self.description, "undo": undo })
     }
 
     pub(crate) fn read(json: Json, codec: Codec) -> Result<Self, String> {
         let plain: PlainPending = serde_json::from_value(json).map_err(|error| error.to_string())?;
-        let PlainUndo { source, existed, items } = plain.undo;
-        let items = items.into_iter().map(|(key, mark)| {
-            let mark = mark.map(|mark| read_mark(&key, mark, codec)).transpose()?;
-            Ok((key, mark))
+        let undo = plain.undo.into_iter().map(|PlainUndo { source, existed, items }| {
+            let items = items.into_iter().map(|(key, mark)| {
+                let mark = mark.map(|mark| read_mark(&key, mark, codec)).transpose()?;
+                Ok((key, mark))
+            });
+            Ok(Undo { source, existed, items: items.collect::<Result<_, String>>()? })
         });
-        let undo = Undo { source, existed, items: items.collect::<Result<_, String>>()? };
+        let undo = undo.collect::<Result<_, String>>()?;
         Ok(Self { id: plain.id, deadline: plain.deadline, description: plain.description, undo })
     }
 }

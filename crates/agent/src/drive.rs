@@ -307,7 +307,7 @@ impl Agent {
         for declaration in std::mem::take(&mut self.held) {
             let options = Options { on_failure: OnFailure::Continue, ..Options::default() };
             let again = declaration.clone();
-            if self.push_ordered(Ordered::declaration(declaration, options, None)).is_err() {
+            if self.push_ordered(Ordered::declarations(vec![declaration], options, None)).is_err() {
                 self.held.push(again);
             }
         }

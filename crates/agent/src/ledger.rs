@@ -122,6 +122,20 @@ impl Ledger {
         Delta { source: declaration.source.clone(), puts, removes, place, leaves }
     }
 
+    /// What declarations of several sources change together; those that are new take their places in this order.
+    pub(crate) fn deltas(&self, declarations: &[Declaration], txn: Option<Seq>) -> Vec<Delta> {
+        let mut next = self.next_place;
+        let deltas = declarations.iter().map(|declaration| {
+            let mut delta = self.delta(declaration, txn);
+            if let Some(place) = &mut delta.place {
+                *place = next;
+                next += 1;
+            }
+            delta
+        });
+        deltas.collect()
+    }
+
     /// What would have to be declared to go back behind a change.
     pub(crate) fn undo(&self, delta: &Delta) -> Undo {
         let page = self.pages.get(&delta.source);

@@ -48,7 +48,7 @@ pub(crate) fn begin(kept: Kept, directories: &[Declaration], names: &[String], n
         waiting => (None, waiting),
     };
     if let Some(pending) = &expired {
-        declare(&mut ledger, &pending.undo.declaration());
+        pending.undo.iter().for_each(|undo| declare(&mut ledger, &undo.declaration()));
     }
     for declaration in directories {
         declare(&mut ledger, declaration);

@@ -21,17 +21,26 @@ pub enum Extent {
     Leave,
 }
 
-/// A source declares items, or takes them back.
-///
-/// **Guarantees**: if the event is refused or reverted, the source declares what it declared before.
-#[derive(Clone, Debug)]
-pub struct DeclaredChange {
+/// What one source declares, or takes back.
+#[derive(Clone, Debug, Serialize)]
+pub struct Said {
     /// The source. One that has not spoken yet takes its place after all others.
     pub source: String,
     /// What it declares; `None` takes back.
     pub changes: BTreeMap<Key, Option<ValueRef>>,
     /// How much it speaks about.
     pub extent: Extent,
+}
+
+/// Sources declare items, or take them back: one source, or several in one transaction.
+///
+/// **Guarantees**: if the event is refused or reverted, each source declares what it declared before.
+///
+/// **Assumes** that a source speaks once.
+#[derive(Clone, Debug)]
+pub struct DeclaredChange {
+    /// What each source says, in the order in which they speak.
+    pub said: Vec<Said>,
     /// What a failure leads to.
     pub on_failure: OnFailure,
     /// Whether and when failed items are tried again; `None` leaves it to the settings of the loop.
@@ -44,21 +53,25 @@ impl EventKind for DeclaredChange {
     const KIND: &'static str = "declared-change";
 
     fn name(&self) -> String {
-        format!("Declared Change [{}]", self.source)
+        let sources: Vec<&str> = self.said.iter().map(|said| said.source.as_str()).collect();
+        format!("Declared Change [{}]", sources.join(", "))
     }
 
     fn details(&self) -> Vec<String> {
         let described = self.description.lines().map(|line| format!("* {line}"));
-        let extent = match self.extent {
-            Extent::Patch => None,
-            Extent::Everything => Some("* everything it declares".to_owned()),
-            Extent::Leave => Some("* leaves".to_owned()),
-        };
-        let changes = self.changes.iter().map(|(key, value)| match value {
-            Some(_) => format!("* put {key}"),
-            None => format!("* remove {key}"),
+        let said = self.said.iter().flat_map(|said| {
+            let extent = match said.extent {
+                Extent::Patch => None,
+                Extent::Everything => Some("* everything it declares".to_owned()),
+                Extent::Leave => Some("* leaves".to_owned()),
+            };
+            let changes = said.changes.iter().map(|(key, value)| match value {
+                Some(_) => format!("* put {key}"),
+                None => format!("* remove {key}"),
+            });
+            extent.into_iter().chain(changes)
         });
-        described.chain(extent).chain(changes).collect()
+        described.chain(said).collect()
     }
 
     fn method(&self) -> Method {
@@ -70,9 +83,7 @@ impl EventKind for DeclaredChange {
 
     fn encode(&self) -> Json {
         json!({
-            "source": self.source,
-            "changes": self.changes,
-            "extent": self.extent,
+            "said": self.said,
             "on_failure": self.on_failure,
             "retry": self.retry,
             "description": self.description,
@@ -81,21 +92,28 @@ impl EventKind for DeclaredChange {
 
     fn decode(body: Json, values: &dyn ReadValue) -> Result<Self, String> {
         #[derive(Deserialize)]
-        struct Plain {
+        struct PlainSaid {
             source: String,
             changes: BTreeMap<Key, Option<Json>>,
             extent: Extent,
+        }
+        #[derive(Deserialize)]
+        struct Plain {
+            said: Vec<PlainSaid>,
             on_failure: OnFailure,
             retry: Option<Retry>,
             description: String,
         }
-        let Plain { source, changes, extent, on_failure, retry, description } = from_json(body)?;
-        let changes = changes.into_iter().map(|(key, json)| {
-            let value = json.map(|json| values.read_value(&key, &json)).transpose()?;
-            Ok((key, value))
+        let Plain { said, on_failure, retry, description } = from_json(body)?;
+        let said = said.into_iter().map(|PlainSaid { source, changes, extent }| {
+            let changes = changes.into_iter().map(|(key, json)| {
+                let value = json.map(|json| values.read_value(&key, &json)).transpose()?;
+                Ok((key, value))
+            });
+            Ok(Said { source, changes: changes.collect::<Result<_, String>>()?, extent })
         });
-        let changes = changes.collect::<Result<_, String>>()?;
-        Ok(Self { source, changes, extent, on_failure, retry, description })
+        let said = said.collect::<Result<_, String>>()?;
+        Ok(Self { said, on_failure, retry, description })
     }
 }
 

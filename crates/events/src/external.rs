@@ -9,14 +9,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use kilter_scheduler::{Key, Registry, ValueRef};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
 use crate::builtin::ExternalItems;
-use crate::declare::{DeclaredChange, Extent};
+use crate::declare::{Extent, Said};
 
 /// Two sources say different things about one field; the one that stands first is heard.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Conflict {
     /// The item.
     pub key: Key,
@@ -93,20 +93,20 @@ impl External {
     }
 
     /// A source declares; what it declared before is kept for [`Self::restore`].
-    pub(crate) fn declare(&mut self, change: &DeclaredChange) -> Before {
-        let at = self.0.iter().position(|source| *source.name == *change.source);
-        let source = self.source(&change.source);
+    pub(crate) fn declare(&mut self, said: &Said) -> Before {
+        let at = self.0.iter().position(|source| *source.name == *said.source);
+        let source = self.source(&said.source);
         let mut before = BTreeMap::new();
-        if change.extent != Extent::Patch {
+        if said.extent != Extent::Patch {
             before.extend(source.items.iter().map(|(key, value)| (key.clone(), Some(value.clone()))));
             source.items.clear();
         }
-        for (key, value) in &change.changes {
+        for (key, value) in &said.changes {
             let old = set(&mut source.items, key, value.clone());
             before.entry(key.clone()).or_insert(old);
         }
         let before = Before { name: Arc::clone(&source.name), at, items: before };
-        if change.extent == Extent::Leave {
+        if said.extent == Extent::Leave {
             self.0.retain(|source| source.fixed || source.name != before.name);
         }
         before

@@ -2,16 +2,17 @@
 //!
 //! Nothing here changes anything that lasts.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use kilter_scheduler::{Change, Request, Scheduler, Txn};
+use kilter_scheduler::{Change, Key, Request, Scheduler, Txn};
 
 use crate::builtin::ExternalItems;
 use crate::declare::DeclaredChange;
 use crate::draft::{Internal, Provenance};
 use crate::event::Event;
 use crate::event_loop::EventLoop;
-use crate::external::{Conflict, External};
+use crate::external::{Before, Conflict, External};
 use crate::health::Health;
 use crate::history::EventHistory;
 use crate::step::Counts;
@@ -125,15 +126,16 @@ impl EventLoop {
     pub fn preview(&mut self, change: &DeclaredChange) -> Preview {
         assert!(self.turn.is_none(), "a declaration is looked at between events");
         let core = &mut self.core;
-        let before = core.external.declare(change);
+        let before: Vec<Before> = change.said.iter().map(|said| core.external.declare(said)).collect();
         let (registry, mut conflicts) = (core.scheduler.registry(), Vec::new());
-        let changes = before.keys().map(|key| {
+        let keys: BTreeSet<&Key> = before.iter().flat_map(Before::keys).collect();
+        let changes = keys.into_iter().map(|key| {
             let internal = core.internal.get(key.as_str()).cloned();
             let value = core.external.merged(registry, key, internal, &mut conflicts);
             Change { key: key.clone(), value, labels: None }
         });
         let changes: Vec<Change> = changes.collect();
-        core.external.restore(before);
+        before.into_iter().rev().for_each(|before| core.external.restore(before));
         let txn = Txn::new(Request::Changes { changes, on_failure: change.on_failure });
         Preview { txn, conflicts }
     }

@@ -33,7 +33,7 @@ mod turn;
 mod verify;
 
 pub use completion::{Answered, Completion, Waiter};
-pub use declare::{AskedResync, DeclaredChange, Extent};
+pub use declare::{AskedResync, DeclaredChange, Extent, Said};
 pub use draft::{Draft, Provenance};
 pub use effect::{Effect, EffectEnded};
 pub use error::{EventError, Failure, HandlerError, Place, Severity, chain};

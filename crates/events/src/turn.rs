@@ -135,8 +135,8 @@ pub(crate) struct Turn {
     differences: Vec<Difference>,
     txn: Option<Arc<Record>>,
     txn_error: Option<Arc<str>>,
-    /// What the source that speaks declared before, until it is known whether the event stands.
-    before: Option<Before>,
+    /// What each source that speaks declared before, until it is known whether the event stands.
+    before: Vec<Before>,
 }
 
 impl Turn {
@@ -197,7 +197,7 @@ impl Turn {
             differences: Vec::new(),
             txn: None,
             txn_error: None,
-            before: None,
+            before: Vec::new(),
         }
     }
 
@@ -267,7 +267,8 @@ impl Turn {
         if let Some(change) = event.body::<ExternalChange>() {
             core.external.patch(&change.source, &change.changes);
         }
-        self.before = event.body::<DeclaredChange>().map(|change| core.external.declare(change));
+        let said = event.body::<DeclaredChange>().map(|change| change.said.as_slice()).unwrap_or_default();
+        self.before = said.iter().map(|said| core.external.declare(said)).collect();
     }
 
     /// Step 3.

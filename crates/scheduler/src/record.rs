@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::key::Key;
 use crate::state::{Seq, State, Timestamp, Unmet};
@@ -64,16 +64,17 @@ impl Action {
 }
 
 /// An item as it was at one side of a step.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Side {
     /// Where it stood.
     pub state: State,
-    /// What it was, or was to be if it did not exist.
+    /// What it was, or was to be if it did not exist. Read back, it is plain JSON.
+    #[serde(deserialize_with = "plain")]
     pub value: Option<ValueRef>,
 }
 
 /// One step of a transaction: an operation, or something the scheduler noted.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Step {
     /// The item.
     pub key: Key,
@@ -121,7 +122,7 @@ impl Step {
 }
 
 /// What a step says besides its states.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Note {
     /// What the item waits for.
     Needs(Vec<Unmet>),
@@ -132,7 +133,7 @@ pub enum Note {
 }
 
 /// What kind of step it is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Marks {
     /// The item is derived.
     pub derived: bool,
@@ -146,8 +147,13 @@ pub struct Marks {
     pub recreate: bool,
 }
 
+/// A value of a record that is read back: only its JSON is known, not its type.
+fn plain<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<ValueRef>, D::Error> {
+    Ok(Option::<serde_json::Value>::deserialize(deserializer)?.map(ValueRef::new))
+}
+
 /// How a transaction ended.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Outcome {
     /// Everything asked for exists.
     Applied,
@@ -177,7 +183,7 @@ impl Outcome {
 }
 
 /// The first thing that went wrong.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cause {
     /// The item.
     pub key: Key,
@@ -186,7 +192,7 @@ pub struct Cause {
 }
 
 /// What kind of transaction it was.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TxnType {
     /// Declared changes.
     Changes {
@@ -217,16 +223,17 @@ pub enum TxnType {
 }
 
 /// What was asked of one item.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Argument {
     /// The item.
     pub key: Key,
-    /// The value; `None` removes or is gone.
+    /// The value; `None` removes or is gone. Read back, it is plain JSON.
+    #[serde(deserialize_with = "plain")]
     pub value: Option<ValueRef>,
 }
 
 /// What was carried out.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Executed {
     /// Exactly the plan.
     AsPlanned,
@@ -235,7 +242,7 @@ pub enum Executed {
 }
 
 /// One transaction as it is remembered.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Record {
     /// Its position in the history.
     pub seq: Seq,

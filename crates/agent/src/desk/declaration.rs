@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kilter_events::{DeclaredChange, Extent};
+use kilter_events::{DeclaredChange, Extent, Said};
 use kilter_model::document::{Declared, Place};
 use kilter_scheduler::{Key, OnFailure, Retry, ValueRef};
 
@@ -52,20 +52,29 @@ impl Declaration {
         Self { extent: Extent::Leave, ..Self::patch(source, Vec::new()) }
     }
 
-    /// The event that tells the loop.
-    pub(crate) fn event(&self, options: &Options) -> DeclaredChange {
+    fn said(&self) -> Said {
         let puts = self.puts.iter().map(|put| (put.key.clone(), Some(put.value.clone())));
         let removes = self.removes.iter().map(|key| (key.clone(), None));
-        let who = [options.who.as_str(), options.description.as_str()];
-        let who: Vec<&str> = who.into_iter().filter(|text| !text.is_empty()).collect();
-        DeclaredChange {
-            source: self.source.clone(),
-            changes: removes.chain(puts).collect(),
-            extent: self.extent,
-            on_failure: options.on_failure,
-            retry: options.retry,
-            description: who.join(": "),
-        }
+        let changes = removes.chain(puts).collect();
+        Said { source: self.source.clone(), changes, extent: self.extent }
+    }
+}
+
+impl From<Declaration> for Vec<Declaration> {
+    fn from(declaration: Declaration) -> Self {
+        vec![declaration]
+    }
+}
+
+/// The event that tells the loop what sources declare, all in one transaction.
+pub(crate) fn event(declarations: &[Declaration], options: &Options) -> DeclaredChange {
+    let who = [options.who.as_str(), options.description.as_str()];
+    let who: Vec<&str> = who.into_iter().filter(|text| !text.is_empty()).collect();
+    DeclaredChange {
+        said: declarations.iter().map(Declaration::said).collect(),
+        on_failure: options.on_failure,
+        retry: options.retry,
+        description: who.join(": "),
     }
 }
 

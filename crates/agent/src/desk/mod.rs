@@ -30,6 +30,7 @@ pub use view::{Declarer, SourceLine, View};
 pub use crate::ledger::{Ledger, Mark};
 pub use watching::StatusWatch;
 
+pub(crate) use declaration::event;
 pub(crate) use order::{Order, Question, Reception, Told};
 pub(crate) use progress::hold_against;
 
@@ -95,16 +96,21 @@ impl Desk {
         answer.await.map_err(|_| Gone)
     }
 
-    /// What a declaration would lead to; nothing is done.
-    pub async fn plan(&self, declaration: Declaration) -> Result<Arc<Planned>, ApplyError> {
-        self.ask(|reply| Order::Plan(Box::new(declaration), reply)).await?
+    /// What a declaration would lead to, or those of several sources together; nothing is done.
+    pub async fn plan(&self, declarations: impl Into<Vec<Declaration>>) -> Result<Arc<Planned>, ApplyError> {
+        let declarations = declarations.into();
+        self.ask(|reply| Order::Plan(declarations, reply)).await?
     }
 
-    /// Applies a declaration, and tells how it goes; the last thing told is how it ended.
+    /// Applies a declaration, or those of several sources in one transaction, and tells how it goes; the last thing told
+    /// is how it ended.
     ///
     /// What was ordered is carried out whether or not somebody listens.
-    pub async fn apply(&self, declaration: Declaration, options: Options) -> Changing {
-        self.order(|told| Order::Apply(Box::new(declaration), Box::new(options), told)).await
+    ///
+    /// **Assumes** that a source speaks once.
+    pub async fn apply(&self, declarations: impl Into<Vec<Declaration>>, options: Options) -> Changing {
+        let declarations = declarations.into();
+        self.order(|told| Order::Apply(declarations, Box::new(options), told)).await
     }
 
     /// Recomputes and re-reads, and tells how it goes.

@@ -20,9 +20,9 @@ pub(crate) type Told = mpsc::UnboundedSender<Progress>;
 /// Something that is asked of the agent; taken up between two events.
 pub(crate) enum Order {
     /// Say what would be done.
-    Plan(Box<Declaration>, oneshot::Sender<Result<Arc<Planned>, ApplyError>>),
-    /// Apply a declaration.
-    Apply(Box<Declaration>, Box<Options>, Told),
+    Plan(Vec<Declaration>, oneshot::Sender<Result<Arc<Planned>, ApplyError>>),
+    /// Apply declarations in one transaction.
+    Apply(Vec<Declaration>, Box<Options>, Told),
     /// Recompute and re-read.
     Resync(AskedResync, Told),
     /// Take in what was seen.

@@ -9,18 +9,18 @@ use kilter_southbound::Clock as _;
 
 use super::Agent;
 use crate::confirm::{ConfirmError, Say};
-use crate::desk::{Applied, ApplyError, Declaration, Options, Order, Planned, Progress, Told};
-use crate::ledger::Delta;
+use crate::desk::{self, Applied, ApplyError, Declaration, Options, Order, Planned, Progress, Told};
+use crate::ledger::{Delta, Undo};
 
 /// How long the name of a source may be.
 const LONGEST_NAME: usize = 64;
 
 /// What an event changes in the ledger.
 pub(super) enum Work {
-    /// A source declares.
-    Declare(Declaration),
+    /// Sources declare.
+    Declare(Vec<Declaration>),
     /// A change that was not confirmed goes back.
-    GoBack(Declaration),
+    GoBack(Vec<Declaration>),
     /// The agent begins: what is not kept yet, and whether a change went back that was not confirmed in time.
     Begin(Vec<Delta>, bool),
     /// Nothing.
@@ -43,10 +43,10 @@ impl Ordered {
         Self { event, work, options: Options::default(), told: None, refusal: None }
     }
 
-    /// A declaration; somebody may be told how it goes.
-    pub(super) fn declaration(declaration: Declaration, options: Options, told: Option<Told>) -> Self {
-        let event = Event::new(declaration.event(&options));
-        Self { options, told, ..Self::new(event, Work::Declare(declaration)) }
+    /// Declarations of one transaction; somebody may be told how it goes.
+    pub(super) fn declarations(declarations: Vec<Declaration>, options: Options, told: Option<Told>) -> Self {
+        let event = Event::new(desk::event(&declarations, &options));
+        Self { options, told, ..Self::new(event, Work::Declare(declarations)) }
     }
 
     fn end(&self, ended: Result<Applied, ApplyError>) {
@@ -66,13 +66,13 @@ impl Agent {
     /// Takes up what was ordered.
     pub(super) async fn take_up(&mut self, order: Order) {
         match order {
-            Order::Plan(declaration, reply) => {
+            Order::Plan(declarations, reply) => {
                 // Whoever does not wait any more needs no answer; here and below.
-                let _ = reply.send(self.plan(&declaration).await);
+                let _ = reply.send(self.plan(&declarations).await);
             }
-            Order::Apply(declaration, options, told) => {
-                let refusal = self.check_apply(&declaration).err();
-                let ordered = Ordered::declaration(*declaration, *options, Some(told));
+            Order::Apply(declarations, options, told) => {
+                let refusal = self.check_apply(&declarations).err();
+                let ordered = Ordered::declarations(declarations, *options, Some(told));
                 match refusal {
                     None => {
                         let _ = self.push_ordered(ordered);
@@ -143,11 +143,11 @@ impl Agent {
     /// Lets the change that waits for its confirmation go back; somebody may be told how it goes.
     pub(super) fn go_back(&mut self, why: &str, told: Option<Told>) {
         let Some(pending) = self.ledger.confirmation.as_ref().filter(|_| !self.goes_back) else { return };
-        let declaration = pending.undo.declaration();
+        let declarations: Vec<Declaration> = pending.undo.iter().map(Undo::declaration).collect();
         let description = format!("change #{} goes back: {why}", pending.id);
         let options = Options { on_failure: OnFailure::Continue, description, ..Options::default() };
-        let event = Event::new(declaration.event(&options));
-        let ordered = Ordered { options, told, ..Ordered::new(event, Work::GoBack(declaration)) };
+        let event = Event::new(desk::event(&declarations, &options));
+        let ordered = Ordered { options, told, ..Ordered::new(event, Work::GoBack(declarations)) };
         self.goes_back = self.push_ordered(ordered).is_ok();
     }
 
@@ -199,19 +199,21 @@ impl Agent {
 
     /// A directory does not ask twice: what could not be kept, or came while a change waited, is tried again.
     fn hold_again(&mut self, ordered: &Ordered) {
-        let Work::Declare(declaration) = &ordered.work else { return };
+        let Work::Declare(declarations) = &ordered.work else { return };
         let is_passing =
             matches!(ordered.refusal, Some(ApplyError::NotKept { .. } | ApplyError::Unconfirmed { .. }));
-        let source = &declaration.source;
-        let is_newest = self.held.iter().all(|held| held.source != *source);
-        if is_passing && is_newest && self.ledger.directories.contains(source) {
-            self.held.push(declaration.clone());
+        for declaration in declarations.iter().filter(|_| is_passing) {
+            let source = &declaration.source;
+            let is_newest = self.held.iter().all(|held| held.source != *source);
+            if is_newest && self.ledger.directories.contains(source) {
+                self.held.push(declaration.clone());
+            }
         }
     }
 
-    async fn plan(&mut self, declaration: &Declaration) -> Result<Arc<Planned>, ApplyError> {
-        self.check_source(&declaration.source)?;
-        let preview = self.events.preview(&declaration.event(&Options::default()));
+    async fn plan(&mut self, declarations: &[Declaration]) -> Result<Arc<Planned>, ApplyError> {
+        self.check_sources(declarations)?;
+        let preview = self.events.preview(&desk::event(declarations, &Options::default()));
         let scheduler = self.events.scheduler_mut();
         let plan = self.driver.plan_only(scheduler, preview.txn, &self.clock).await.unwrap_or_default();
         // What is only looked at is no part of a recording.
@@ -219,12 +221,16 @@ impl Agent {
         Ok(Planned::new(plan, preview.conflicts).into())
     }
 
-    fn check_apply(&self, declaration: &Declaration) -> Result<(), ApplyError> {
-        self.check_source(&declaration.source)?;
+    fn check_apply(&self, declarations: &[Declaration]) -> Result<(), ApplyError> {
+        self.check_sources(declarations)?;
         match &self.ledger.confirmation {
             Some(pending) => Err(ApplyError::Unconfirmed { id: pending.id }),
             None => Ok(()),
         }
+    }
+
+    fn check_sources(&self, declarations: &[Declaration]) -> Result<(), ApplyError> {
+        declarations.iter().try_for_each(|declaration| self.check_source(&declaration.source))
     }
 
     fn check_source(&self, name: &str) -> Result<(), ApplyError> {

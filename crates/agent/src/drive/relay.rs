@@ -121,16 +121,16 @@ impl Relay<'_> {
             Work::Nothing => (Vec::new(), None),
             Work::Begin(deltas, expired) => (deltas.clone(), expired.then_some(None)),
             Work::Declare(_) | Work::GoBack(_) if !stands => (Vec::new(), None),
-            Work::GoBack(declaration) => (vec![self.ledger.delta(declaration, Some(record.seq))], Some(None)),
-            Work::Declare(declaration) => {
-                let delta = self.ledger.delta(declaration, Some(record.seq));
+            Work::GoBack(declarations) => (self.ledger.deltas(declarations, Some(record.seq)), Some(None)),
+            Work::Declare(declarations) => {
+                let deltas = self.ledger.deltas(declarations, Some(record.seq));
                 let confirm = ordered.options.confirm.as_ref().map(|confirm| Pending {
                     id: record.seq,
                     deadline: now.after(confirm.within),
                     description: ordered.options.description.clone(),
-                    undo: self.ledger.undo(&delta),
+                    undo: deltas.iter().map(|delta| self.ledger.undo(delta)).collect(),
                 });
-                (vec![delta], confirm.map(Some))
+                (deltas, confirm.map(Some))
             }
         };
         Settled { deltas, confirmation, unkept: None }

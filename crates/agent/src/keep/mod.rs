@@ -33,7 +33,7 @@ use crate::confirm::Pending;
 use crate::ledger::Delta;
 
 pub use kept::{Kept, KeptSource};
-pub use past::{AsOf, Past, PastError, PastTxn};
+pub use past::{AsOf, Past, PastError, PastEvent, PastHandler, PastTxn};
 
 /// The file in the state directory.
 const FILE: &str = "kilter.redb";
@@ -120,6 +120,8 @@ pub(crate) struct Settlement<'a> {
 pub struct Keep {
     store: Arc<Embedded>,
     codec: Codec,
+    /// The first transaction of this run.
+    since: Seq,
     /// The revision of the last write.
     head: Arc<AtomicU64>,
     writes: mpsc::UnboundedSender<Write>,
@@ -160,7 +162,13 @@ impl Keep {
         let (writes, written) = mpsc::unbounded_channel();
         let (ends, ended) = watch::channel(());
         tokio::spawn(write_in_order(Arc::clone(&store), written, ends));
-        Ok((Self { store, codec, head, writes, ended }, kept))
+        let since = kept.last_txn + 1;
+        Ok((Self { store, codec, since, head, writes, ended }, kept))
+    }
+
+    /// The first transaction of this run: what came before is only on disk.
+    pub(crate) fn since(&self) -> Seq {
+        self.since
     }
 
     /// Lets go of the state directory; ends when everything is written and somebody else may open it.
@@ -198,7 +206,7 @@ impl Keep {
             if !settlement.deltas.is_empty() {
                 batch.commit = batch.commit.put(layout::LAST, record.seq.to_string());
             }
-            batch = batch.append(txn_note(record, revision));
+            batch = batch.append(txn_note(record, revision, self.since));
         }
         self.write(batch).await
     }
@@ -215,7 +223,7 @@ impl Keep {
     /// Remembers a transaction that changed no declaration; nobody waits for it.
     pub(crate) fn note_txn(&self, record: &Record) {
         let revision = self.head.load(Ordering::SeqCst);
-        self.note(txn_note(record, revision));
+        self.note(txn_note(record, revision, self.since));
     }
 
     /// Remembers an event; nobody waits for it.
@@ -275,11 +283,11 @@ async fn write_notes(store: &Embedded, noted: &mut Batch) {
     }
 }
 
-fn txn_note(record: &Record, revision: u64) -> Append {
+fn txn_note(record: &Record, revision: u64, since: Seq) -> Append {
     let mut about: Vec<String> = record.changes().map(|step| step.key.to_string()).collect();
     about.sort();
     about.dedup();
-    let bytes = json!({ "revision": revision, "record": record }).to_string().into();
+    let bytes = json!({ "revision": revision, "since": since, "record": record }).to_string().into();
     Append {
         history: TRANSACTIONS.to_owned(),
         seq: record.seq,

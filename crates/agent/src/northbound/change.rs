@@ -9,7 +9,7 @@ use tokio::sync::mpsc::channel;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
-use super::{Northbound, confirm, convert, declared, past};
+use super::{Northbound, confirm, convert, declared};
 use crate::desk::{Applied, Changing, Declaration, Desk, Expected, Options, Progress};
 
 /// How much progress waits for a slow client before the desk's own queue does.
@@ -19,14 +19,11 @@ const PROGRESS: usize = 64;
 pub(super) type Stream = ReceiverStream<Result<v1::Progress, Status>>;
 
 impl Northbound {
-    /// What a client asks for, as a declaration.
-    pub(super) async fn asked(&self, request: &v1::PlanRequest) -> Result<Declaration, Problem> {
+    /// What a client asks for, as declarations of one transaction.
+    pub(super) async fn asked(&self, request: &v1::PlanRequest) -> Result<Vec<Declaration>, Problem> {
         match &request.what {
-            Some(What::Declaration(declaration)) => declared::declaration(declaration),
-            Some(What::RevertTo(seq)) => {
-                let seq = *seq;
-                self.desk.inquire(move |view| past::revert(view, seq)).await.map_err(|gone| ended(&gone))?
-            }
+            Some(What::Declaration(declaration)) => Ok(declared::declaration(declaration)?.into()),
+            Some(What::RevertTo(seq)) => self.revert(*seq).await,
             Some(What::RemoveSource(name)) => {
                 let source = name.clone();
                 let known = move |view: &crate::desk::View<'_>| {
@@ -39,7 +36,7 @@ impl Northbound {
                     let hint = format!("the sources are {}", names.join(", "));
                     return Err(Problem::new(Reason::Unknown, message).with_hint(hint));
                 }
-                Ok(Declaration::leave(name.as_str()))
+                Ok(Declaration::leave(name.as_str()).into())
             }
             None => Err(Problem::new(Reason::Invalid, "the request does not say what is asked")),
         }
@@ -47,8 +44,8 @@ impl Northbound {
 
     /// Says what would be done.
     pub(super) async fn plan_of(&self, request: &v1::PlanRequest) -> Result<v1::Plan, Problem> {
-        let declaration = self.asked(request).await?;
-        let planned = self.desk.plan(declaration).await.map_err(|error| convert::refusal(&error))?;
+        let declarations = self.asked(request).await?;
+        let planned = self.desk.plan(declarations).await.map_err(|error| convert::refusal(&error))?;
         let newest = self.desk.inquire(|view| view.scheduler.history().newest()).await;
         Ok(convert::planned(&planned, newest.map_err(|gone| ended(&gone))?))
     }
@@ -56,10 +53,11 @@ impl Northbound {
     /// Does what a client asks, and tells how it goes.
     pub(super) async fn change(&self, request: v1::ApplyRequest, who: String) -> Result<Stream, Problem> {
         let asked = request.request.clone().unwrap_or_default();
-        let declaration = self.asked(&asked).await?;
+        let declarations = self.asked(&asked).await?;
         let options = options(&request, asked.on_failure(), who)?;
-        let concerned = declaration.puts.iter().map(|put| put.key.clone()).collect();
-        let changing = self.desk.apply(declaration, options).await;
+        let puts = declarations.iter().flat_map(|declaration| &declaration.puts);
+        let concerned = puts.map(|put| put.key.clone()).collect();
+        let changing = self.desk.apply(declarations, options).await;
         let probes = request.confirm.map(|confirm| confirm.probes).unwrap_or_default();
         Ok(relay(self, changing, concerned, probes))
     }

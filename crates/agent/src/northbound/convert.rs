@@ -2,11 +2,12 @@
 
 use kilter_api::v1;
 use kilter_cli::wire;
-use kilter_events::{Conflict, EventRecord, Method, Scope, UpdateMode};
+use kilter_events::{Conflict, Method, Scope, UpdateMode};
 use kilter_model::document::Place;
 use kilter_scheduler::{Cause, Executed, Item, Moment, Outcome, Record, State, Status, TxnType};
 
 use crate::desk::{ApplyError, Declarer, Planned, View};
+use crate::keep::PastEvent;
 
 /// Where something stands in a file.
 pub(super) fn place(place: &Place) -> v1::Place {
@@ -192,7 +193,7 @@ pub(super) fn moment(moment: &Moment<'_>, txn_type: &TxnType, description: &str)
 }
 
 /// One event.
-pub(super) fn event(record: &EventRecord) -> v1::Event {
+pub(super) fn event(record: &PastEvent) -> v1::Event {
     let handlers = record.handlers.iter().map(|one| v1::HandlerRecord {
         handler: one.handler.to_string(),
         revert: one.revert,
@@ -208,7 +209,7 @@ pub(super) fn event(record: &EventRecord) -> v1::Event {
         description: record.description.to_string(),
         method: method(record.method).to_owned(),
         handlers: handlers.collect(),
-        txn: record.txn.as_ref().map(|txn| txn.seq).unwrap_or_default(),
+        txn: record.txn.unwrap_or_default(),
         failures: record.failures.iter().map(ToString::to_string).collect(),
         conflicts: conflicts(&record.conflicts),
     }

@@ -1,23 +1,32 @@
 //! The graph as data: items, what each needs, and what is derived from what.
 
+use std::collections::BTreeMap;
+
 use kilter_api::v1::{self, EdgeType, Problem};
 use kilter_cli::wire;
 use kilter_scheduler::{Item, Key, Past};
 
-use super::past;
+use super::Northbound;
+use super::change::ended;
 use crate::desk::View;
 
-/// The graph as it is, or as it was after a transaction.
-pub(super) fn graph(view: &View<'_>, request: &v1::GetGraphRequest) -> Result<v1::Graph, Problem> {
-    let mut graph = match request.at {
-        Some(at) => then(view, at)?,
-        None => now(view),
-    };
-    if !request.prefix.is_empty() {
-        graph.vertices.retain(|vertex| vertex.key.starts_with(&request.prefix));
-        graph.edges.retain(|edge| edge.from.starts_with(&request.prefix));
+impl Northbound {
+    /// The graph as it is, or as it was after a transaction.
+    pub(super) async fn graph(&self, request: v1::GetGraphRequest) -> Result<v1::Graph, Problem> {
+        let mut graph = match request.at {
+            Some(at) => {
+                let items = self.items_at(at).await?;
+                self.desk.inquire(move |view| then(view, at, &items)).await
+            }
+            None => self.desk.inquire(now).await,
+        }
+        .map_err(|gone| ended(&gone))?;
+        if !request.prefix.is_empty() {
+            graph.vertices.retain(|vertex| vertex.key.starts_with(&request.prefix));
+            graph.edges.retain(|edge| edge.from.starts_with(&request.prefix));
+        }
+        Ok(graph)
     }
-    Ok(graph)
 }
 
 fn now(view: &View<'_>) -> v1::Graph {
@@ -45,8 +54,7 @@ fn now(view: &View<'_>) -> v1::Graph {
     }
 }
 
-fn then(view: &View<'_>, at: u64) -> Result<v1::Graph, Problem> {
-    let items = past::items_at(view, at)?;
+fn then(view: &View<'_>, at: u64, items: &BTreeMap<Key, Past>) -> v1::Graph {
     let registry = view.scheduler.registry();
     let kind = |key: &Key| registry.owner(key.as_str()).map(|kind| registry.name(kind).to_owned());
     let vertex = |(key, past): (&Key, &Past)| v1::Vertex {
@@ -57,7 +65,7 @@ fn then(view: &View<'_>, at: u64) -> Result<v1::Graph, Problem> {
         value: wire::value(past.value.as_ref()),
     };
     let edges = items.iter().flat_map(|(key, past)| derived(key, past.base.as_ref()));
-    Ok(v1::Graph { after_txn: at, vertices: items.iter().map(vertex).collect(), edges: edges.collect() })
+    v1::Graph { after_txn: at, vertices: items.iter().map(vertex).collect(), edges: edges.collect() }
 }
 
 fn derived(key: &Key, base: Option<&Key>) -> Option<v1::Edge> {

@@ -12,7 +12,7 @@ use tonic::{Request, Response, Status};
 
 use super::access::Purpose;
 use super::change::{self, ended, relay, span};
-use super::{Northbound, declared, explain, graph, look, past};
+use super::{Northbound, declared, explain, look};
 use crate::desk::{SettleError, View};
 
 /// How many changes wait for a slow watcher before the agent keeps them in its history only.
@@ -137,23 +137,28 @@ impl Agent for Northbound {
         &self,
         request: Request<v1::ListTransactionsRequest>,
     ) -> Answer<v1::ListTransactionsReply> {
-        self.look(request, |view, request| Ok(look::transactions(view, &request))).await
+        self.access.check(&request, Purpose::Look).map_err(|status| *status)?;
+        answer(self.transactions(request.into_inner()).await)
     }
 
     async fn get_transaction(&self, request: Request<v1::GetTransactionRequest>) -> Answer<v1::Transaction> {
-        self.look(request, |view, request| look::transaction(view, request.seq)).await
+        self.access.check(&request, Purpose::Look).map_err(|status| *status)?;
+        answer(self.transaction(request.into_inner().seq).await)
     }
 
     async fn timeline(&self, request: Request<v1::TimelineRequest>) -> Answer<v1::TimelineReply> {
-        self.look(request, |view, request| look::timeline(view, &request.key)).await
+        self.access.check(&request, Purpose::Look).map_err(|status| *status)?;
+        answer(self.timeline_of(request.into_inner().key).await)
     }
 
     async fn list_events(&self, request: Request<v1::ListEventsRequest>) -> Answer<v1::ListEventsReply> {
-        self.look(request, |view, request| look::events(view, &request)).await
+        self.access.check(&request, Purpose::Look).map_err(|status| *status)?;
+        answer(self.events(request.into_inner()).await)
     }
 
     async fn get_graph(&self, request: Request<v1::GetGraphRequest>) -> Answer<v1::Graph> {
-        self.look(request, |view, request| graph::graph(view, &request)).await
+        self.access.check(&request, Purpose::Look).map_err(|status| *status)?;
+        answer(self.graph(request.into_inner()).await)
     }
 
     async fn export(&self, request: Request<v1::ExportRequest>) -> Answer<v1::ExportReply> {
@@ -198,7 +203,8 @@ impl Agent for Northbound {
     }
 
     async fn diff(&self, request: Request<v1::DiffRequest>) -> Answer<v1::DiffReply> {
-        self.look(request, |view, request| past::diff(view, &request)).await
+        self.access.check(&request, Purpose::Look).map_err(|status| *status)?;
+        answer(self.differences(request.into_inner()).await)
     }
 
     async fn wait(&self, request: Request<v1::WaitRequest>) -> Answer<v1::WaitReply> {

@@ -1,8 +1,8 @@
-//! Looking: lists of items, statuses, transactions, events and sources.
+//! Looking: lists of items, statuses and sources.
 
 use kilter_api::v1::{self, Problem, Reason};
 use kilter_cli::wire;
-use kilter_events::{Level, Query};
+use kilter_events::Level;
 use kilter_model::document::closest;
 use kilter_model::{KINDS, export};
 use kilter_scheduler::{Item, Status, Step};
@@ -74,72 +74,9 @@ pub(super) fn unknown(view: &View<'_>, key: &str) -> Problem {
     }
 }
 
-/// The transactions that are remembered.
-pub(super) fn transactions(
-    view: &View<'_>,
-    request: &v1::ListTransactionsRequest,
-) -> v1::ListTransactionsReply {
-    let history = view.scheduler.history();
-    let newest = history.iter().rev().take_while(|record| record.seq > request.after);
-    let count = if request.last == 0 { usize::MAX } else { request.last as usize };
-    let mut transactions: Vec<_> = newest.take(count).map(|record| convert::summary(record)).collect();
-    transactions.reverse();
-    v1::ListTransactionsReply { transactions, complete_since: history.complete_since() }
-}
-
-/// One transaction.
-pub(super) fn transaction(view: &View<'_>, seq: u64) -> Result<v1::Transaction, Problem> {
-    let history = view.scheduler.history();
-    match history.get(seq) {
-        Some(record) => Ok(convert::transaction(record)),
-        None => {
-            let message = format!("txn #{seq} is not remembered");
-            let hint = format!("everything from #{} to #{} is", history.complete_since(), history.newest());
-            Err(Problem::new(Reason::Unknown, message).with_hint(hint))
-        }
-    }
-}
-
-/// What happened to an item.
-pub(super) fn timeline(view: &View<'_>, key: &str) -> Result<v1::TimelineReply, Problem> {
-    let history = view.scheduler.history();
-    let moments: Vec<v1::Moment> = history
-        .timeline(key)
-        .filter(|moment| is_told(moment.step))
-        .filter_map(|moment| {
-            let record = history.get(moment.seq)?;
-            Some(convert::moment(&moment, &record.txn_type, &record.description))
-        })
-        .collect();
-    if moments.is_empty() && view.scheduler.item(key).is_none() {
-        return Err(unknown(view, key));
-    }
-    Ok(v1::TimelineReply { moments })
-}
-
 /// Whether a step says something about its item: it is more than a note that all is as it was.
 pub(super) fn is_told(step: &Step) -> bool {
     !step.is_quiet() || step.before.state != step.after.state
-}
-
-/// The events that are remembered.
-pub(super) fn events(
-    view: &View<'_>,
-    request: &v1::ListEventsRequest,
-) -> Result<v1::ListEventsReply, Problem> {
-    let query = match (request.seq, request.last) {
-        (Some(seq), _) => Query::Seq(seq),
-        (None, 0) => Query::All,
-        (None, last) => Query::Last(last as usize),
-    };
-    let events: Vec<_> =
-        view.events.history().query(query).iter().map(|record| convert::event(record)).collect();
-    match request.seq {
-        Some(seq) if events.is_empty() => {
-            Err(Problem::new(Reason::Unknown, format!("event {seq} is not remembered")))
-        }
-        _ => Ok(v1::ListEventsReply { events }),
-    }
 }
 
 /// Who declares, in order.

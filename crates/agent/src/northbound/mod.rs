@@ -14,6 +14,7 @@ mod declared;
 mod explain;
 mod graph;
 mod grpc;
+mod history;
 mod look;
 mod past;
 pub mod socket;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kilter_agent::desk::{Declaration, Options};
+use kilter_agent::desk::{Confirm, Declaration, Options, View};
 use kilter_events::{AskedResync, Query, Scope};
 use kilter_scheduler::{Action, Key, Outcome, State};
 use kilter_testkit::hand::Hand;
@@ -150,9 +150,16 @@ async fn the_past_is_on_disk() {
     assert_eq!(declared, [r#"a/1 {"v":"2"}"#, "b/1 {}"]);
     assert_eq!(past.declared_as_of(first).unwrap()["cli"].len(), 1);
     let timeline = past.timeline("a/1", 10).unwrap();
-    assert!(timeline.iter().any(|txn| txn.seq == first) && timeline.iter().any(|txn| txn.seq == second));
+    assert!(
+        timeline.iter().any(|txn| txn.record.seq == first)
+            && timeline.iter().any(|txn| txn.record.seq == second)
+    );
     assert!(past.transaction(1000).is_err());
     assert!(past.events(None, 100).unwrap().len() >= events);
+    let items = past.items_at(second).unwrap();
+    let items: Vec<String> = items.iter().map(|(key, item)| format!("{key} {:?}", item.state)).collect();
+    assert_eq!(items, ["a/1 Configured", "b/1 Configured"], "as it was before the restart");
+    assert_eq!(past.items_at(first).unwrap().len(), 1);
     drop(past);
     house.end().await;
 }
@@ -173,8 +180,30 @@ async fn a_reverted_change_is_remembered_and_declares_nothing() {
     let record = house.apply("cli", &["a/1"]).await.unwrap().record.unwrap();
     assert!(matches!(record.outcome, Outcome::Reverted(_)));
     let past = house.keep.as_ref().unwrap().past().unwrap();
-    assert_eq!(past.transaction(record.seq).unwrap().record["outcome"]["Reverted"]["key"], "a/1");
+    assert_eq!(past.transaction(record.seq).unwrap().record.outcome, record.outcome);
     assert!(past.declared_as_of(record.seq).unwrap().is_empty());
     drop(past);
+    house.end().await;
+}
+
+#[tokio::test]
+async fn several_sources_change_in_one_transaction_and_go_back_together() {
+    let state = tempdir().unwrap();
+    let house = House::over(Hand::default(), Some(state.path()));
+    house.apply("one", &["a/1 v=1"]).await.unwrap();
+    let both = vec![Declaration::everything("one", puts(&["a/1 v=2"])), patch("two", &["b/1", "c/1 on=a/1"])];
+    let confirm = Some(Confirm { within: Duration::from_secs(3600) });
+    let options = Options { confirm, ..Options::default() };
+    let applied = house.desk.apply(both, options).await.ended().await.unwrap();
+    assert_eq!(applied.record.unwrap().outcome, Outcome::Applied);
+
+    // Also after a restart, both sources go back.
+    let house = House::over(house.crash().await, Some(state.path()));
+    house.desk.settled(Duration::from_secs(10)).await.unwrap();
+    let names = |view: &View<'_>| view.sources().iter().map(|line| line.name.to_string()).collect::<Vec<_>>();
+    assert_eq!(house.desk.inquire(names).await.unwrap(), ["one", "two"]);
+    house.desk.cancel(None).await.ended().await.unwrap();
+    assert_eq!(house.desk.inquire(names).await.unwrap(), ["one"]);
+    assert_eq!(house.hand.world().dump().trim(), "a/1                           v=1");
     house.end().await;
 }

@@ -1,5 +1,6 @@
 //! The transaction of an event: steps 8 and 9.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use kilter_scheduler::{Change, Key, OnFailure, Outcome, Record, Request, Resync, State, Txn, Undeclared};
@@ -9,6 +10,7 @@ use crate::builtin::{DatabaseResync, Drifted, ExternalChange, Observed};
 use crate::declare::{AskedResync, DeclaredChange};
 use crate::error::{Failure, Place, Severity};
 use crate::event::{Method, Scope, UpdateMode};
+use crate::external::Before;
 use crate::verify;
 
 impl Turn {
@@ -40,10 +42,10 @@ impl Turn {
             let rest = change.changes.keys().filter(|key| !self.staged.contains_key(*key));
             rest.for_each(|key| add(key, core.internal.get(key.as_str()).cloned()));
         }
-        if let Some(before) = &self.before {
-            let rest = before.keys().filter(|key| !self.staged.contains_key(*key));
-            rest.for_each(|key| add(key, core.internal.get(key.as_str()).cloned()));
-        }
+        // Two sources may speak about the same item.
+        let spoken: BTreeSet<&Key> = self.before.iter().flat_map(Before::keys).collect();
+        let rest = spoken.into_iter().filter(|key| !self.staged.contains_key(*key));
+        rest.for_each(|key| add(key, core.internal.get(key.as_str()).cloned()));
         self.changes = changes;
     }
 
@@ -129,7 +131,7 @@ impl Turn {
                 let why =
                     why.unwrap_or_else(|| "the transaction was dropped before anything was done".into());
                 // A source that is refused declares what it declared before: nothing is uncertain.
-                self.fail_commit(why, self.before.is_none());
+                self.fail_commit(why, self.before.is_empty());
                 return;
             }
             Answer::Committed(record) => record,
@@ -163,8 +165,9 @@ impl Turn {
             Some(record) => !reverted(record),
             None => self.failures.is_empty(),
         };
-        if let Some(before) = self.before.take().filter(|_| !stands) {
-            core.external.restore(before);
+        let before = std::mem::take(&mut self.before);
+        if !stands {
+            before.into_iter().rev().for_each(|before| core.external.restore(before));
         }
     }
 

@@ -185,3 +185,45 @@ fn the_daemon_answers_and_what_it_was_told_outlives_it() {
     assert!(said.contains("1 item: 1 CONFIGURED\ncode 0\n"), "{said}");
     assert_eq!(lines.last(), Some(&"code 9"), "{said}");
 }
+
+#[test]
+fn what_happened_before_a_restart_can_be_asked_about() {
+    let said = script(
+        "begin /run/log1; netns first > /run/first; netns second > /run/second
+         kilter apply -f /run/first > /run/out; kilter apply -f /run/second > /run/out
+         then=$($program txn list | tail -1 | grep -o '[0-9][0-9]*' | head -1)
+         $program source remove cli --yes > /run/out
+         kill_it; begin /run/log2
+         $program txn show $then | grep -c 'create .*linux/netns/second'
+         $program timeline linux/netns/second | grep -c create
+         $program events list --last 0 | grep -c 'Declared Change .cli.'
+         echo then; $program graph --at $then | grep -o 'linux/netns/[a-z]*'
+         echo now; $program graph | grep -o 'linux/netns/[a-z]*'
+         echo between; $program diff --from $then | grep -o 'linux/netns/[a-z]*'
+         $program graph --at 9999; echo \"code $?\"; end",
+    );
+    let lines: Vec<&str> = said.lines().collect();
+    let (first, second) = ("linux/netns/first", "linux/netns/second");
+    assert_eq!(lines[..3], ["1", "1", "3"], "{said}");
+    assert_eq!(lines[3..10], ["then", first, second, "now", "between", first, second], "{said}");
+    assert_eq!(lines[lines.len() - 2..], ["code 10", "code 0"], "{said}");
+}
+
+#[test]
+fn going_back_restores_what_every_source_declared_also_after_a_restart() {
+    let said = script(
+        "begin /run/log1; netns one > /run/one; netns two > /run/two; netns three > /run/three
+         kilter apply -f /run/one --source alpha > /run/out; kilter apply -f /run/two --source beta > /run/out
+         then=$($program txn list | tail -1 | grep -o '[0-9][0-9]*' | head -1)
+         $program source remove alpha --yes > /run/out; $program apply -f /run/three --source beta > /run/out
+         kill_it; begin /run/log2; ip netns | sort | xargs
+         $program revert $then --plan | grep -o '\\(create\\|delete\\) *linux/netns/[a-z]*' | sort | tr -s ' '
+         $program revert $then --yes > /run/out; echo \"code $?\"; ip netns | sort | xargs
+         $program get sources | grep -o '^[a-z][a-z]*  *[0-9]' | tr -s ' '
+         $program revert 9999 --yes 2>&1; echo \"code $?\"; end",
+    );
+    let expected = "three two\ncreate linux/netns/one\ndelete linux/netns/three\ncode 0\none two\n";
+    assert!(said.starts_with(expected), "{said}");
+    assert!(said.contains("alpha 1\n") && said.contains("beta 1\n"), "{said}");
+    assert!(said.contains("transaction #9999 is not remembered"), "{said}");
+}

@@ -5,7 +5,9 @@ use std::fmt::Write as _;
 
 use goldenscript::{Block, Context, Runner};
 use kilter_events::builtin::{Drifted, ExternalChange, ExternalResync, InputChange, Observed};
-use kilter_events::{DeclaredChange, Event, Extent, Preview, PushError, Query, Severity, Step, to_json};
+use kilter_events::{
+    DeclaredChange, Event, Extent, Preview, PushError, Query, Said, Severity, Step, to_json,
+};
 use kilter_scheduler::{Failure, Key, OnFailure, Timestamp, ValueRef};
 use serde_json::Value as Json;
 
@@ -302,7 +304,8 @@ impl House {
 fn declared(source: &str, changes: BTreeMap<Key, Option<ValueRef>>, extent: Extent) -> DeclaredChange {
     let on_failure = if extent == Extent::Patch { OnFailure::Revert } else { OnFailure::Continue };
     let (source, description) = (source.to_owned(), String::new());
-    DeclaredChange { source, changes, extent, on_failure, retry: None, description }
+    let said = vec![Said { source, changes, extent }];
+    DeclaredChange { said, on_failure, retry: None, description }
 }
 
 /// Items without attributes.
