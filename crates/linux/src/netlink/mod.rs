@@ -6,8 +6,10 @@
 pub(crate) mod error;
 pub(crate) mod message;
 pub(crate) mod rtnl;
+mod scratch;
 pub(crate) mod socket;
 
 pub use error::{KernelError, Refusal};
 pub(crate) use message::{Attributes, Message, Received, flag};
+pub(crate) use scratch::with_scratch;
 pub(crate) use socket::Requests;

@@ -15,6 +15,7 @@ use rustix::net::{
 
 use super::error::Refusal;
 use super::message::{Attributes, Message, Messages, Received, control, flag, u32_at};
+use super::scratch::with_scratch;
 use crate::syscall::{NetlinkOption, set_netlink_option};
 
 /// How many changes go out in one send. From here on, more per send is not faster.
@@ -28,7 +29,6 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const DUMPS: usize = 8;
 
 const RECEIVE_BUFFER: usize = 1 << 20;
-const DUMP_BUFFER: usize = 256 * 1024;
 
 /// What was asked of the kernel since the start, over all namespaces.
 #[derive(Debug, Default)]
@@ -75,7 +75,6 @@ pub(crate) struct Requests {
     port: u32,
     seq: u32,
     counters: Arc<Counters>,
-    buffer: Vec<u8>,
     out: Vec<u8>,
 }
 
@@ -98,7 +97,7 @@ impl Requests {
         let _ = sockopt::set_socket_recv_buffer_size_force(&socket, RECEIVE_BUFFER);
         sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, Some(PATIENCE))?;
         let port = SocketAddrNetlink::try_from(rustix::net::getsockname(&socket)?)?.pid();
-        Ok(Self { socket, port, seq: 0, counters, buffer: Vec::new(), out: Vec::new() })
+        Ok(Self { socket, port, seq: 0, counters, out: Vec::new() })
     }
 
     /// The port by which the events that our requests cause are recognised.
@@ -238,23 +237,22 @@ impl Requests {
 
     /// Receives until `take` has what it waits for.
     fn receive<T>(&mut self, mut take: impl FnMut(Received<'_>) -> Option<T>) -> Result<T, Refusal> {
-        self.buffer.resize(DUMP_BUFFER, 0);
-        loop {
-            let (length, _) = match rustix::net::recv(&self.socket, &mut self.buffer[..], RecvFlags::empty())
-            {
-                Ok(received) => received,
-                Err(Errno::INTR) => continue,
-                Err(errno) => return Err(errno.into()),
-            };
-            let messages = Messages(&self.buffer[..length]);
-            let mut found = None;
-            for received in messages {
-                found = take(received).or(found);
+        with_scratch(|buffer| {
+            loop {
+                let (length, _) = match rustix::net::recv(&self.socket, &mut *buffer, RecvFlags::empty()) {
+                    Ok(received) => received,
+                    Err(Errno::INTR) => continue,
+                    Err(errno) => return Err(errno.into()),
+                };
+                let mut found = None;
+                for received in Messages(&buffer[..length]) {
+                    found = take(received).or(found);
+                }
+                if let Some(found) = found {
+                    return Ok(found);
+                }
             }
-            if let Some(found) = found {
-                return Ok(found);
-            }
-        }
+        })
     }
 }
 

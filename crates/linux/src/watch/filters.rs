@@ -18,15 +18,13 @@ use tokio::task::JoinHandle;
 
 use super::Noticed;
 use crate::netlink::message::Messages;
-use crate::netlink::{KernelError, Refusal, socket};
+use crate::netlink::{KernelError, Refusal, socket, with_scratch};
 use crate::nftables::{Told, decode_told};
 use crate::shared::Shared;
 use crate::syscall::{NetlinkOption, readable, set_netlink_option};
 
 /// The group of the events of nftables.
 const GROUP: u32 = 7;
-
-const BUFFER: usize = 64 * 1024;
 
 /// Begins to watch the packet filters of a namespace.
 pub(super) async fn watch_filters(
@@ -69,10 +67,9 @@ struct Watcher {
 
 impl Watcher {
     async fn run(mut self, socket: AsyncFd<OwnedFd>, sender: mpsc::UnboundedSender<Vec<Noticed>>) {
-        let mut buffer = vec![0; BUFFER];
         loop {
             let Ok(mut ready) = socket.readable().await else { return };
-            let overrun = self.drain(socket.get_ref(), &mut buffer);
+            let overrun = with_scratch(|buffer| self.drain(socket.get_ref(), buffer));
             ready.clear_ready();
             let heard = std::mem::take(&mut self.heard).into_values().map(Noticed::Item);
             let lost = overrun.then(|| Noticed::Overrun { netns: self.netns.clone() });

@@ -18,7 +18,7 @@ use super::Noticed;
 use crate::link::read::Seen;
 use crate::netlink::message::Messages;
 use crate::netlink::rtnl::{self, group};
-use crate::netlink::{KernelError, Received, Refusal, socket};
+use crate::netlink::{KernelError, Received, Refusal, socket, with_scratch};
 use crate::order::LinkFacts;
 use crate::shared::Shared;
 use crate::space::Space;
@@ -37,8 +37,6 @@ const GROUPS: &[u32] = &[
     group::IPV6_ROUTE,
     group::IPV6_RULE,
 ];
-
-const BUFFER: usize = 256 * 1024;
 
 /// Begins to watch a namespace; when this returns, nothing is missed any more.
 pub(super) async fn watch_namespace(
@@ -66,7 +64,6 @@ struct Watcher {
     borrowed: HashMap<IpAddr, BTreeSet<u32>>,
     /// The last word about each item that was heard of since the last report.
     heard: BTreeMap<Key, Observation>,
-    buffer: Vec<u8>,
 }
 
 impl Watcher {
@@ -93,7 +90,6 @@ impl Watcher {
             links: HashMap::new(),
             borrowed: HashMap::new(),
             heard: BTreeMap::new(),
-            buffer: vec![0; BUFFER],
         };
         watcher.read_links(&space)?;
         watcher.read_borrowed(&space)?;
@@ -144,22 +140,21 @@ impl Watcher {
 
     /// Hears everything that is there to be heard; says whether something was lost.
     fn drain(&mut self, socket: &OwnedFd) -> bool {
-        let mut overrun = false;
-        let mut buffer = std::mem::take(&mut self.buffer);
-        loop {
-            match rustix::net::recv(socket, &mut buffer[..], RecvFlags::DONTWAIT) {
-                Ok((length, _)) => {
-                    for received in Messages(&buffer[..length]) {
-                        self.hear(&received);
+        with_scratch(|buffer| {
+            let mut overrun = false;
+            loop {
+                match rustix::net::recv(socket, &mut *buffer, RecvFlags::DONTWAIT) {
+                    Ok((length, _)) => {
+                        for received in Messages(&buffer[..length]) {
+                            self.hear(&received);
+                        }
                     }
+                    Err(Errno::NOBUFS) => overrun = true,
+                    Err(Errno::INTR) => {}
+                    Err(_) => return overrun,
                 }
-                Err(Errno::NOBUFS) => overrun = true,
-                Err(Errno::INTR) => {}
-                Err(_) => break,
             }
-        }
-        self.buffer = buffer;
-        overrun
+        })
     }
 
     fn hear(&mut self, received: &Received<'_>) {
