@@ -133,7 +133,7 @@ fn every_key_belongs_to_the_kind_that_knows_its_value() {
 #[test]
 fn all_kinds_register_together() {
     let names: Vec<String> = descriptors().unwrap().iter().map(|one| one.kind().to_owned()).collect();
-    assert_eq!(names.len(), 14);
+    assert_eq!(names.len(), 15);
     let mut registry = kilter_scheduler::Registry::default();
     crate::kinds::register(&mut registry).unwrap();
 }

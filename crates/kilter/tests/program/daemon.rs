@@ -162,7 +162,7 @@ fn a_parameter_that_was_changed_before_a_crash_is_given_back_after_it() {
     let said = script(
         "forwards() { cat /proc/sys/net/ipv4/ip_forward; }
          forwards; printf 'kind: sysctl\nname: net.ipv4.ip_forward\nvalue: 1\n' > /run/site/forward.yaml
-         begin /run/log1; forwards
+         printf 'kind: netns\nname: stays\n' > /run/site/stays.yaml; begin /run/log1; forwards
          kill_it; rm /run/site/forward.yaml; begin /run/log2; until_true 'grep -q ^0 /proc/sys/net/ipv4/ip_forward'
          forwards; end",
     );
