@@ -308,8 +308,20 @@ fn of_field(path: &str, field: &FieldDescriptorProto) -> Value {
         Type::Uint32 => json!({ "type": "integer", "minimum": 0, "maximum": u32::MAX }),
         Type::Enum if words => reference(name),
         Type::Message => reference(name),
-        // Every other type is a number in JSON.
-        _ => json!({ "type": "integer", "minimum": 0 }),
+        Type::Double | Type::Float => json!({ "type": "number" }),
+        Type::Bytes => {
+            json!({ "type": "array", "items": { "type": "integer", "minimum": 0, "maximum": 255 } })
+        }
+        Type::Uint64 | Type::Fixed32 | Type::Fixed64 => json!({ "type": "integer", "minimum": 0 }),
+        // An enumeration without words is written as its number.
+        Type::Enum
+        | Type::Group
+        | Type::Int32
+        | Type::Int64
+        | Type::Sint32
+        | Type::Sint64
+        | Type::Sfixed32
+        | Type::Sfixed64 => json!({ "type": "integer" }),
     };
     if field.label() == Label::Repeated {
         return json!({ "type": "array", "items": single });

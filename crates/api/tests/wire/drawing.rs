@@ -95,9 +95,9 @@ fn random(seed: u64) -> Graph {
     }
     let keys: Vec<String> = vertices.keys().cloned().collect();
     let mut vertices: Vec<Vertex> = vertices.into_values().collect();
-    for at in 0..vertices.len() {
+    for vertex in &mut vertices {
         if dice.below(3) == 0 {
-            vertices[at].base = keys[dice.below(keys.len())].clone();
+            vertex.base = keys[dice.below(keys.len())].clone();
         }
     }
     let edges = (0..dice.below(3 * count + 1)).map(|_| {
