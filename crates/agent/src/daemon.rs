@@ -14,11 +14,13 @@ use kilter_linux::{drift, sandbox};
 use kilter_model::document::Declared;
 use kilter_scheduler::render::one_line;
 use kilter_scheduler::{Action, Record, Scheduler};
+use kilter_southbound::Finished;
 
 use crate::alone::Alone;
 use crate::assemble::{self, assemble};
 use crate::drift::Heeded;
 use crate::drive::{Agent, Audience, Pursuit};
+use crate::fault::DieAfter;
 use crate::feed::directory::Directory;
 use crate::keep::{Codec, Keep, Kept};
 use crate::northbound::serve;
@@ -109,11 +111,13 @@ struct Journal {
     /// What was told last about a change that was refused: it may be tried again every second.
     refusal: Option<String>,
     fatal: Option<Exit>,
+    fault: DieAfter,
 }
 
 impl Journal {
     fn new(output: Output) -> Self {
-        Self { output, manager: ServiceManager::of_this_process(), ready: false, refusal: None, fatal: None }
+        let (manager, fault) = (ServiceManager::of_this_process(), DieAfter::of_this_process());
+        Self { output, manager, ready: false, refusal: None, fatal: None, fault }
     }
 
     /// Whoever does not read what is told is no reason to end.
@@ -140,6 +144,12 @@ impl Journal {
 }
 
 impl Audience for Journal {
+    fn finished(&mut self, operation: Finished<'_>) {
+        if operation.action != Action::Retrieve {
+            self.fault.note_operation();
+        }
+    }
+
     fn committed(&mut self, record: &Record) {
         let operations = record
             .steps()
