@@ -3,41 +3,17 @@
 use std::error::Error;
 use std::path::PathBuf;
 
-/// Fields that are enumerations, by the end of their path, and the module that writes them as words.
-const WORDS: &[(&str, &str)] = &[
-    ("state", "state"),
-    ("Moment.before", "state"),
-    ("Step.action", "action"),
-    ("Finished.action", "action"),
-    ("outcome", "outcome"),
-    ("Problem.reason", "reason"),
-    ("on_failure", "on_failure"),
-    ("author", "author"),
-    ("scope", "scope"),
-    ("edge_type", "edge"),
-];
+#[path = "src/fields.rs"]
+mod fields;
 
-/// Fields that hold JSON as text.
-const TEXTS: &[&str] = &[
-    "DeclaredItem.value",
-    "Item.declared",
-    "Item.actual",
-    "Side.value",
-    "Moment.value",
-    "Observation.value",
-    "Vertex.value",
-    "Kind.schema",
-];
-
-/// Fields that are moments, and spans of time.
-const MOMENTS: &[&str] = &["start", "stop", "Moment.at", "deadline"];
-const SPANS: &[&str] = &["within", "timeout"];
+use fields::{FLAT, MOMENTS, SPANS, STRICT, TEXTS, WORDS};
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=proto");
+    println!("cargo:rerun-if-changed=src/fields.rs");
     let mut compiler = protox::Compiler::new(["proto"])?;
     compiler.include_imports(true).include_source_info(true);
-    compiler.open_files(["kilter/v1/agent.proto", "kilter/v1/problem.proto"])?;
+    compiler.open_files(["kilter/v1/agent.proto", "kilter/v1/problem.proto", "kilter/v1/rest.proto"])?;
     let out = PathBuf::from(std::env::var("OUT_DIR")?);
     std::fs::write(out.join("kilter.v1.bin"), compiler.encode_file_descriptor_set())?;
     let mut builder = tonic_prost_build::configure()
@@ -57,6 +33,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     for field in SPANS {
         builder = builder.field_attribute(field, "#[serde(with = \"crate::spelling::span\")]");
+    }
+    for field in FLAT {
+        builder = builder.field_attribute(field, "#[serde(flatten)]");
+    }
+    for message in STRICT {
+        builder = builder.message_attribute(message, "#[serde(deny_unknown_fields)]");
     }
     builder.compile_fds(compiler.file_descriptor_set())?;
     Ok(())

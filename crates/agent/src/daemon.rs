@@ -13,12 +13,14 @@ use kilter_events::{EventRecord, Fatal, FatalReason};
 use kilter_linux::{drift, sandbox};
 use kilter_model::document::Declared;
 use kilter_scheduler::render::one_line;
-use kilter_scheduler::{Action, Record, Scheduler, Step};
+use kilter_scheduler::{Action, Record, Scheduler};
+use kilter_southbound::Finished;
 
 use crate::alone::Alone;
 use crate::assemble::{self, assemble};
 use crate::drift::Heeded;
 use crate::drive::{Agent, Audience, Pursuit};
+use crate::fault::DieAfter;
 use crate::feed::directory::Directory;
 use crate::keep::{Codec, Keep, Kept};
 use crate::northbound::serve;
@@ -123,11 +125,13 @@ struct Journal {
     /// What was told last about a change that was refused: it may be tried again every second.
     refusal: Option<String>,
     fatal: Option<Exit>,
+    fault: DieAfter,
 }
 
 impl Journal {
     fn new(output: Output) -> Self {
-        Self { output, manager: ServiceManager::of_this_process(), ready: false, refusal: None, fatal: None }
+        let (manager, fault) = (ServiceManager::of_this_process(), DieAfter::of_this_process());
+        Self { output, manager, ready: false, refusal: None, fatal: None, fault }
     }
 
     /// Whoever does not read what is told is no reason to end.
@@ -154,12 +158,14 @@ impl Journal {
 }
 
 impl Audience for Journal {
+    fn finished(&mut self, operation: Finished<'_>) {
+        if operation.action != Action::Retrieve {
+            self.fault.note_operation();
+        }
+    }
+
     fn committed(&mut self, record: &Record) {
-        let is_operation = |step: &&Step| {
-            let acts = matches!(step.action, Action::Create | Action::Update | Action::Delete);
-            acts && !step.marks.property
-        };
-        let operations = record.steps().iter().filter(is_operation);
+        let operations = record.steps().iter().filter(|step| step.is_operation());
         let (done, millis) = (operations.count(), record.duration().as_millis());
         if done == 0 && record.failures.is_empty() {
             return;

@@ -6,6 +6,7 @@
 
 mod audience;
 mod commit;
+mod held;
 mod ordered;
 mod relay;
 
@@ -31,6 +32,7 @@ use crate::feed::directory::Directory;
 use crate::keep::{Keep, Kept};
 use crate::start::{self, Beginning};
 
+use self::held::Held;
 use self::ordered::{Ordered, Work};
 use self::relay::Settled;
 
@@ -75,10 +77,8 @@ pub struct Agent {
     /// What directories say that have changed.
     stirred: mpsc::Receiver<Stirred>,
     stirring: mpsc::Sender<Stirred>,
-    /// Declarations of directories for which there was no room.
-    held: Vec<Declaration>,
-    /// When they are tried again.
-    held_until: Timestamp,
+    /// Declarations of directories that could not be taken up.
+    held: Held,
     pushed: Arc<Notify>,
     cancel: Cancel,
     desk: Desk,
@@ -127,8 +127,7 @@ impl Agent {
             attention,
             stirred,
             stirring,
-            held: Vec::new(),
-            held_until: Timestamp::default(),
+            held: Held::default(),
             pushed,
             cancel: Cancel::new(),
             desk,
@@ -293,8 +292,7 @@ impl Agent {
     fn declare(&mut self, (name, declared): Stirred, audience: &mut dyn Audience) {
         audience.declared(declared.as_deref());
         if let Ok(declared) = declared {
-            self.held.retain(|held| held.source != name);
-            self.held.push(everything(name, declared));
+            self.held.replace(everything(name, declared));
         }
         self.push_held();
     }
@@ -304,11 +302,11 @@ impl Agent {
         if self.ledger.confirmation.is_some() {
             return;
         }
-        for declaration in std::mem::take(&mut self.held) {
+        for declaration in self.held.take() {
             let options = Options { on_failure: OnFailure::Continue, ..Options::default() };
             let again = declaration.clone();
             if self.push_ordered(Ordered::declarations(vec![declaration], options, None)).is_err() {
-                self.held.push(again);
+                self.held.hold(again);
             }
         }
     }
@@ -319,8 +317,7 @@ impl Agent {
         let waiting = self.ledger.confirmation.as_ref().filter(|_| !self.goes_back);
         let waiting = waiting.map(|pending| pending.deadline);
         let owed = (!self.owed.is_empty()).then(|| now.after(AGAIN));
-        let held = (!self.held.is_empty()).then_some(self.held_until);
-        waiting.into_iter().chain(owed).chain(held).min()
+        waiting.into_iter().chain(owed).chain(self.held.deadline()).min()
     }
 
     /// Sees to what is due by now.
@@ -329,8 +326,7 @@ impl Agent {
             self.go_back("it was not confirmed in time", None);
         }
         self.keep_owed().await;
-        if self.held_until <= now {
-            self.held_until = now.after(AGAIN);
+        if self.held.is_due(now) {
             self.push_held();
         }
     }

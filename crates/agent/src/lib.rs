@@ -14,6 +14,7 @@ pub mod daemon;
 pub mod desk;
 pub mod drift;
 pub mod drive;
+mod fault;
 pub mod feed;
 pub mod keep;
 mod ledger;

@@ -5,6 +5,8 @@
 //! text and command line change together. Not decided here: what any of it means; this crate knows no internal type.
 
 pub mod client;
+mod fields;
+pub mod openapi;
 pub mod problem;
 pub mod render;
 mod spelling;

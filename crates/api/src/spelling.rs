@@ -20,7 +20,8 @@ macro_rules! words {
 
             pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i32, D::Error> {
                 let word = String::deserialize(deserializer)?;
-                let known = Words::from_str_name(&format!("{}{word}", $prefix));
+                let spelt = word.to_uppercase().replace([' ', '-'], "_");
+                let known = Words::from_str_name(&format!("{}{spelt}", $prefix));
                 known
                     .map(|known| known as i32)
                     .ok_or_else(|| D::Error::custom(format!("unknown word `{word}`")))
@@ -77,11 +78,18 @@ pub(crate) mod moment {
     }
 }
 
-/// A span of time as seconds.
+/// A span of time: written as seconds, read also as a text like `2m` or `1m 30s`.
 pub(crate) mod span {
     use prost_types::Duration;
 
     use super::*;
+
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Span {
+        Seconds(f64),
+        Text(String),
+    }
 
     pub(crate) fn serialize<S: Serializer>(
         span: &Option<Duration>,
@@ -94,7 +102,15 @@ pub(crate) mod span {
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<Option<Duration>, D::Error> {
-        let Some(seconds) = Option::<f64>::deserialize(deserializer)? else { return Ok(None) };
+        let seconds = match Option::<Span>::deserialize(deserializer)? {
+            None => return Ok(None),
+            Some(Span::Seconds(seconds)) => seconds,
+            Some(Span::Text(text)) => {
+                let span: jiff::SignedDuration =
+                    text.parse().map_err(|_| D::Error::custom(format!("`{text}` is no span like `2m`")))?;
+                span.as_secs_f64()
+            }
+        };
         let span = std::time::Duration::try_from_secs_f64(seconds).map_err(D::Error::custom)?;
         Duration::try_from(span).map(Some).map_err(D::Error::custom)
     }
@@ -122,6 +138,19 @@ mod tests {
         let json = serde_json::to_value(&moment).unwrap();
         assert_eq!(json["at"], "2019-01-21T11:29:27.794325984Z");
         assert_eq!(serde_json::from_value::<Moment>(json).unwrap(), moment);
+    }
+
+    #[test]
+    fn a_span_is_a_number_of_seconds_or_a_text() {
+        let read = |text: &str| {
+            serde_json::from_str::<crate::v1::WaitBody>(text)
+                .map(|body| body.timeout.map(|span| (span.seconds, span.nanos)))
+        };
+        assert_eq!(read("{\"timeout\": \"1m 30s\"}").unwrap(), Some((90, 0)));
+        assert_eq!(read("{\"timeout\": 1.5}").unwrap(), Some((1, 500_000_000)));
+        assert!(read("{\"timeout\": \"soon\"}").is_err());
+        assert!(read("{\"timeout\": -1}").is_err());
+        assert!(read("{\"timeuot\": 1}").is_err(), "a field that is not known is told");
     }
 
     #[test]

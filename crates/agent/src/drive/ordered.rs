@@ -200,13 +200,18 @@ impl Agent {
     /// A directory does not ask twice: what could not be kept, or came while a change waited, is tried again.
     fn hold_again(&mut self, ordered: &Ordered) {
         let Work::Declare(declarations) = &ordered.work else { return };
-        let is_passing =
-            matches!(ordered.refusal, Some(ApplyError::NotKept { .. } | ApplyError::Unconfirmed { .. }));
-        for declaration in declarations.iter().filter(|_| is_passing) {
-            let source = &declaration.source;
-            let is_newest = self.held.iter().all(|held| held.source != *source);
-            if is_newest && self.ledger.directories.contains(source) {
-                self.held.push(declaration.clone());
+        let is_unkept = match &ordered.refusal {
+            None => return self.held.relent(),
+            Some(ApplyError::NotKept { .. }) => true,
+            Some(ApplyError::Unconfirmed { .. }) => false,
+            Some(_) => return,
+        };
+        for declaration in declarations {
+            if self.ledger.directories.contains(&declaration.source) {
+                self.held.hold(declaration.clone());
+                if is_unkept {
+                    self.held.put_off(self.clock.now());
+                }
             }
         }
     }

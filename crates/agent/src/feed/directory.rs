@@ -1,7 +1,8 @@
 //! The directory: documents on disk, read at the start and whenever they change.
 //!
 //! Decided here: a change counts when it has stood still for one look, so that a file that is being written is not read
-//! halfway; and documents that are wrong, or gone altogether, declare nothing new: what was declared stays.
+//! halfway; and documents that are wrong, or gone altogether, declare nothing new: what was declared stays. When to look
+//! is told by the kernel (`ear`); what it does not tell of, such as what a link leads to, is looked at now and then.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,14 +13,19 @@ use kilter_model::document::Declared;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep_until};
 
+use super::ear::Ear;
+
 /// What the source of `kilter up` is called.
 pub const SOURCE: &str = "directory";
 
-/// How often the directory is looked at.
+/// How often the directory is looked at while it stirs, or if the kernel does not tell of it.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// What can be seen of files without reading them.
-type Traces = BTreeMap<PathBuf, Option<(SystemTime, u64)>>;
+/// How often it is looked at otherwise.
+const SELDOM: Duration = Duration::from_secs(5);
+
+/// What can be seen of files without reading them; nothing of a directory.
+pub(super) type Traces = BTreeMap<PathBuf, Option<(SystemTime, u64)>>;
 
 /// A directory that is looked at again and again.
 #[derive(Debug)]
@@ -31,6 +37,8 @@ pub struct Directory {
     /// As it was at the last look, if that is something else.
     stirred: Option<Traces>,
     look: Instant,
+    /// Hears the kernel from the first look on.
+    ear: Option<Ear>,
 }
 
 impl Directory {
@@ -42,6 +50,7 @@ impl Directory {
             read: traces(path),
             stirred: None,
             look: Instant::now(),
+            ear: None,
         }
     }
 
@@ -60,11 +69,15 @@ impl Directory {
     /// **Guarantees** that no change is lost when it is dropped halfway.
     pub async fn changed(&mut self) -> Result<Vec<Declared>, CommandError> {
         loop {
-            sleep_until(self.look).await;
+            self.pause().await;
             self.look = Instant::now() + LOOK;
             let path = self.path.clone();
             let Ok(found) = spawn_blocking(move || traces(&path)).await else { continue };
+            let is_heard = self.listen(&found);
             if found == self.read {
+                if is_heard {
+                    self.look = Instant::now() + SELDOM;
+                }
                 self.stirred = None;
             } else if self.stirred.as_ref() != Some(&found) {
                 self.stirred = Some(found);
@@ -76,6 +89,26 @@ impl Directory {
                 return declared;
             }
         }
+    }
+
+    /// Waits until a look is due, or the kernel tells that there is something to see.
+    async fn pause(&self) {
+        match &self.ear {
+            Some(ear) if self.stirred.is_none() => tokio::select! {
+                () = ear.heard() => {}
+                () = sleep_until(self.look) => {}
+            },
+            _ => sleep_until(self.look).await,
+        }
+    }
+
+    /// Listens to every directory of these; says whether that is all of them, and was so before they were looked at.
+    fn listen(&mut self, found: &Traces) -> bool {
+        if self.ear.is_none() {
+            self.ear = Ear::open().ok();
+        }
+        let root = &self.path;
+        self.ear.as_mut().is_some_and(|ear| ear.listen(root, found))
     }
 }
 

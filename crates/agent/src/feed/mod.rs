@@ -1,3 +1,4 @@
 //! Feeds: where declarations come from. Each is an external source of the loop and owns what it declares.
 
 pub mod directory;
+mod ear;

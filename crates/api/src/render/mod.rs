@@ -4,12 +4,16 @@
 //! whether its colours are kept.
 
 pub mod diff;
+pub mod dot;
 pub mod event;
 pub mod explain;
 pub mod graph;
 pub mod item;
+mod layout;
+pub mod looks;
 pub mod plan;
 pub mod status;
+pub mod svg;
 pub mod table;
 pub mod timeline;
 pub mod transaction;

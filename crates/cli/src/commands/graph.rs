@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use clap::{Args, ValueEnum};
+use kilter_api::render::looks::Drawing;
 use kilter_api::v1::GetGraphRequest;
 use kilter_api::{CallError, render};
 
@@ -33,6 +34,8 @@ enum GraphForm {
     Text,
     /// In the DOT language.
     Dot,
+    /// As a picture.
+    Svg,
     /// For programs.
     Json,
     /// For programs that people read.
@@ -46,7 +49,8 @@ pub(super) fn run(arguments: &Graph, socket: &Path, output: &mut Output) -> Resu
     })?;
     match arguments.output {
         GraphForm::Text => output.print(&render::graph::text(&graph))?,
-        GraphForm::Dot => output.print(&render::graph::dot(&graph))?,
+        GraphForm::Dot => output.print(&render::dot::dot(&graph, &Drawing::default()))?,
+        GraphForm::Svg => output.print(&render::svg::svg(&graph, &Drawing::default()))?,
         GraphForm::Json => output.show(Form::Json, &graph, String::new)?,
         GraphForm::Yaml => output.show(Form::Yaml, &graph, String::new)?,
     }

@@ -19,7 +19,7 @@ end() { kill -TERM $agent; wait $agent; echo "code $?"; }
 netns() { printf 'kind: netns\nname: %s\n' $1; }
 "#;
 
-fn script(lines: &str) -> String {
+pub(crate) fn script(lines: &str) -> String {
     in_a_network(&format!("{FUNCTIONS}\n{lines}"))
 }
 
@@ -226,4 +226,17 @@ fn going_back_restores_what_every_source_declared_also_after_a_restart() {
     assert!(said.starts_with(expected), "{said}");
     assert!(said.contains("alpha 1\n") && said.contains("beta 1\n"), "{said}");
     assert!(said.contains("transaction #9999 is not remembered"), "{said}");
+}
+
+#[test]
+fn a_namespace_costs_little_memory() {
+    let said = script(
+        "memory() { awk '/^VmRSS/ { print $2 }' /proc/$agent/status; }
+         netns one > /run/site/one.yaml; begin /run/log1; before=$(memory)
+         i=0; while [ $i -lt 200 ]; do netns n$i; echo ---; i=$((i+1)); done > /run/many
+         mv /run/many /run/site/many.yaml
+         until_true \"grep -q ': 200 operations' /run/log1\"; kilter wait > /dev/null; kilter resync > /dev/null
+         each=$((($(memory) - before) / 200)); test $each -lt 400 && echo little || echo \"$each KiB each\"; end",
+    );
+    assert_eq!(said, "little\ncode 0\n");
 }

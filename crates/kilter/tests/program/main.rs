@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "what does not work here is a failure of the test")]
 
+mod crashes;
 mod daemon;
 mod directory;
 mod golden;

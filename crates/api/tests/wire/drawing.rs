@@ -1,0 +1,168 @@
+//! What a drawn graph promises.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use kilter_api::render::dot::dot;
+use kilter_api::render::looks::Drawing;
+use kilter_api::render::svg::svg;
+use kilter_api::v1::{Edge, EdgeType, Graph, State, Vertex};
+
+/// Numbers that look random and are the same on every machine.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % bound
+    }
+}
+
+fn vertex(key: &str, kind: &str, state: State, base: &str) -> Vertex {
+    let value = format!("{{\"about\":\"{key}\"}}").replace('\n', " ");
+    Vertex { key: key.to_owned(), kind: kind.to_owned(), state: state.into(), base: base.to_owned(), value }
+}
+
+fn edge(from: &str, to: &str, edge_type: EdgeType, met: bool) -> Edge {
+    Edge { from: from.to_owned(), to: to.to_owned(), edge_type: edge_type.into(), met }
+}
+
+fn small() -> Graph {
+    let vertices = vec![
+        vertex("linux/address/eth1/10.0.0.1", "linux.address", State::Configured, "linux/interface/eth1"),
+        vertex("linux/interface/eth1", "linux.interface", State::Configured, ""),
+        vertex("linux/interface/eth2", "linux.interface", State::Retrying, ""),
+        vertex("linux/route/home", "linux.route", State::Pending, ""),
+        vertex("linux/route/<\"away\" & 'far'>", "linux.route", State::Invalid, ""),
+    ];
+    let edges = vec![
+        edge("linux/address/eth1/10.0.0.1", "linux/interface/eth1", EdgeType::Derived, true),
+        edge("linux/route/home", "linux/interface/eth3", EdgeType::Needs, false),
+        edge("linux/route/home", "linux/interface/eth1", EdgeType::Needs, true),
+    ];
+    Graph { after_txn: 7, vertices, edges }
+}
+
+fn drawing() -> Drawing {
+    let touched = ["linux/interface/eth1".to_owned()].into();
+    Drawing { touched, link: "/scheduler/key-timeline?key=".to_owned() }
+}
+
+/// Compares with what is kept, or keeps it if asked to.
+fn hold_golden(name: &str, text: &str) {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/wire/golden").join(name);
+    if std::env::var_os("UPDATE_GOLDENFILES").is_some() {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, text).unwrap();
+    }
+    let kept = std::fs::read_to_string(&path).unwrap();
+    assert!(kept == text, "{name} differs, look with UPDATE_GOLDENFILES=1 and git diff");
+}
+
+#[test]
+fn a_small_graph_looks_as_it_is_kept() {
+    hold_golden("small.svg", &svg(&small(), &drawing()));
+    hold_golden("small.dot", &dot(&small(), &drawing()));
+}
+
+#[test]
+fn an_unmet_need_is_red_and_what_was_touched_has_a_gold_border() {
+    let picture = svg(&small(), &drawing());
+    let document = roxmltree::Document::parse(&picture).unwrap();
+    let red: Vec<_> = document.descendants().filter(|node| node.attribute("stroke") == Some("red")).collect();
+    assert_eq!(red.len(), 1);
+    assert!(
+        red[0].children().next().unwrap().text().unwrap().ends_with("needs linux/interface/eth3 (unmet)")
+    );
+    let gold = document.descendants().filter(|node| node.attribute("stroke") == Some("gold"));
+    let titles: Vec<_> = gold.map(|node| node.parent().unwrap().first_child().unwrap().text()).collect();
+    assert_eq!(titles.len(), 1);
+    assert!(titles[0].unwrap().starts_with("CONFIGURED\nlinux/interface/eth1"));
+    assert!(svg(&small(), &Drawing::default()).matches("gold").count() == 0);
+}
+
+/// A graph with circles, doubled edges, unknown ends, and keys that are no good XML.
+fn random(seed: u64) -> Graph {
+    let mut dice = Dice(seed);
+    let count = 1 + dice.below(60);
+    let odd = ["<", "&amp;", "\"", "\u{0}", "\u{202e}", "]]>", "\n", "ß", "\u{ffff}", "'", "\\", "%"];
+    let mut vertices = BTreeMap::new();
+    for at in 0..count {
+        let key = format!("k{}/{}{at}", dice.below(4), odd[dice.below(odd.len())]);
+        let kind = ["", "one", "two<", "three"][dice.below(4)];
+        let state = State::try_from(dice.below(14) as i32).unwrap();
+        vertices.insert(key.clone(), vertex(&key, kind, state, ""));
+    }
+    let keys: Vec<String> = vertices.keys().cloned().collect();
+    let mut vertices: Vec<Vertex> = vertices.into_values().collect();
+    for vertex in &mut vertices {
+        if dice.below(3) == 0 {
+            vertex.base = keys[dice.below(keys.len())].clone();
+        }
+    }
+    let edges = (0..dice.below(3 * count + 1)).map(|_| {
+        let from = keys[dice.below(keys.len())].clone();
+        let to =
+            if dice.below(5) == 0 { "nobody/*".to_owned() } else { keys[dice.below(keys.len())].clone() };
+        let edge_type = if dice.below(2) == 0 { EdgeType::Needs } else { EdgeType::Derived };
+        edge(&from, &to, edge_type, dice.below(2) == 0)
+    });
+    Graph { after_txn: seed, edges: edges.collect(), vertices }
+}
+
+#[test]
+fn every_item_is_drawn_once_in_well_formed_xml_whatever_its_key() {
+    for seed in 0..300 {
+        let graph = random(seed);
+        let picture = svg(&graph, &drawing());
+        let document = roxmltree::Document::parse(&picture).unwrap_or_else(|error| panic!("{seed}: {error}"));
+        let of_class = |class: &'static str| {
+            document.descendants().filter(move |node| node.attribute("class") == Some(class))
+        };
+        let mut places: Vec<String> = of_class("item")
+            .map(|item| {
+                let rect = item.children().find(|node| node.has_tag_name("rect")).unwrap();
+                format!("{:?} {:?}", rect.attribute("x"), rect.attribute("y"))
+            })
+            .collect();
+        assert_eq!(places.len(), graph.vertices.len(), "seed {seed}");
+        assert_eq!(of_class("edge").count(), graph.edges.len(), "seed {seed}");
+        places.sort();
+        places.dedup();
+        assert_eq!(places.len(), graph.vertices.len(), "seed {seed}: no two items at one place");
+        assert_eq!(picture, svg(&graph, &drawing()), "seed {seed}: the same picture again");
+    }
+}
+
+#[test]
+fn boxes_of_kinds_do_not_overlap_and_hold_their_items() {
+    for seed in 0..100 {
+        let graph = random(seed);
+        let picture = svg(&graph, &Drawing::default());
+        let document = roxmltree::Document::parse(&picture).unwrap();
+        let boxes: Vec<[f64; 4]> = document
+            .descendants()
+            .filter(|node| node.attribute("class") == Some("cluster"))
+            .map(|cluster| {
+                let rect = cluster.first_element_child().unwrap();
+                ["x", "y", "width", "height"].map(|name| rect.attribute(name).unwrap().parse().unwrap())
+            })
+            .collect();
+        for (at, [x, y, width, height]) in boxes.iter().enumerate() {
+            for [left, top, wide, high] in &boxes[at + 1..] {
+                let apart = x + width <= *left || left + wide <= *x || y + height <= *top || top + high <= *y;
+                assert!(apart, "seed {seed}: two boxes overlap");
+            }
+        }
+        let inside = |x: f64, y: f64| {
+            boxes
+                .iter()
+                .any(|[left, top, wide, high]| *left <= x && x <= left + wide && *top <= y && y <= top + high)
+        };
+        for item in document.descendants().filter(|node| node.attribute("class") == Some("item")) {
+            let rect = item.children().find(|node| node.has_tag_name("rect")).unwrap();
+            let [x, y]: [f64; 2] = ["x", "y"].map(|name| rect.attribute(name).unwrap().parse().unwrap());
+            assert!(inside(x, y), "seed {seed}: an item stands outside its box");
+        }
+    }
+}

@@ -1,0 +1,4 @@
+//! What the wire's renderings promise, in one binary.
+#![allow(clippy::unwrap_used)]
+
+mod drawing;
