@@ -9,7 +9,7 @@ use std::path::Path;
 
 use kilter_cli::daemon::Daemon;
 use kilter_cli::{CommandError, Exit, Output, read, report};
-use kilter_events::{EventRecord, Fatal, FatalReason};
+use kilter_events::{EventRecord, Fatal};
 use kilter_linux::{drift, sandbox};
 use kilter_model::document::Declared;
 use kilter_scheduler::render::one_line;
@@ -20,6 +20,7 @@ use crate::alone::Alone;
 use crate::assemble::{self, assemble};
 use crate::drift::Heeded;
 use crate::drive::{Agent, Audience, Pursuit};
+use crate::ending::{self, broken, refused};
 use crate::fault::DieAfter;
 use crate::feed::directory::Directory;
 use crate::keep::{Codec, Keep, Kept};
@@ -35,10 +36,7 @@ use crate::telemetry::{Metrics, Traces, Watched, logs, scrape};
 /// **Assumes** that the process has one thread.
 pub fn daemon(arguments: &Daemon, socket: Option<&Path>, output: Output) -> Result<Exit, CommandError> {
     let mut settings = match &arguments.settings {
-        Some(path) => Settings::read(path).map_err(|error| CommandError::Refused {
-            attempt: "the agent cannot be started".to_owned(),
-            source: Some(Box::new(error)),
-        })?,
+        Some(path) => Settings::read(path).map_err(|error| refused("the agent cannot be started", error))?,
         None => Settings::default(),
     }; // 1
     settings.clean_up |= arguments.clean_up;
@@ -107,14 +105,6 @@ async fn run(settings: Settings, output: Output) -> Result<Exit, CommandError> {
         last.take().await;
     }
     watched.into_inner().end(settings.clean_up)
-}
-
-fn refused(attempt: &str, source: impl std::error::Error + Send + Sync + 'static) -> CommandError {
-    CommandError::Refused { attempt: attempt.to_owned(), source: Some(Box::new(source)) }
-}
-
-fn broken(attempt: &str, source: impl std::error::Error + Send + Sync + 'static) -> CommandError {
-    CommandError::Broken { attempt: attempt.to_owned(), source: Some(Box::new(source)) }
 }
 
 /// Tells what the daemon does, a line for each thing, and the service manager how it stands.
@@ -211,12 +201,7 @@ impl Audience for Journal {
     }
 
     fn heeded(&mut self, heeded: &Heeded) {
-        for key in &heeded.contested {
-            self.print(&format!("contested: {key}: another writer keeps changing it, it is left alone\n"));
-        }
-        if heeded.blind {
-            self.print("warning: the kernel can no longer be watched, drift is not noticed\n");
-        }
+        self.print(&ending::heeded(heeded));
     }
 
     fn declared(&mut self, declared: Result<&[Declared], &CommandError>) {
@@ -227,11 +212,7 @@ impl Audience for Journal {
     }
 
     fn fatal(&mut self, fatal: &Fatal) {
-        self.fatal = Some(match fatal.reason {
-            FatalReason::Handler => Exit::HandlerFatal,
-            FatalReason::Healing => Exit::HealingFailed,
-            FatalReason::StartupDeadline => Exit::StartupLate,
-        });
+        self.fatal = Some(ending::exit_of(fatal));
         self.print(&format!("error: {fatal}\n"));
     }
 }

@@ -14,6 +14,7 @@ pub mod daemon;
 pub mod desk;
 pub mod drift;
 pub mod drive;
+mod ending;
 mod fault;
 pub mod feed;
 pub mod keep;

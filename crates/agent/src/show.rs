@@ -6,7 +6,7 @@ use std::io;
 use kilter_cli::render::status::{Row, rows, summary, table};
 use kilter_cli::render::{count, plan};
 use kilter_cli::{CommandError, Exit, Output, report};
-use kilter_events::{EventRecord, Fatal, FatalReason};
+use kilter_events::{EventRecord, Fatal};
 use kilter_model::document::{Declared, Place};
 use kilter_model::kinds::is_only_derived;
 use kilter_scheduler::render::one_line;
@@ -15,6 +15,7 @@ use kilter_southbound::{Decision, Finished};
 
 use crate::drift::Heeded;
 use crate::drive::{Audience, Pursuit};
+use crate::ending;
 
 /// Shows a run to whoever looks on.
 pub(crate) struct Show {
@@ -181,12 +182,7 @@ impl Audience for Show {
     }
 
     fn heeded(&mut self, heeded: &Heeded) {
-        for key in &heeded.contested {
-            self.print(&format!("contested: {key}: another writer keeps changing it, it is left alone\n"));
-        }
-        if heeded.blind {
-            self.print("warning: the kernel can no longer be watched, drift is not noticed\n");
-        }
+        self.print(&ending::heeded(heeded));
     }
 
     fn declared(&mut self, declared: Result<&[Declared], &CommandError>) {
@@ -203,11 +199,7 @@ impl Audience for Show {
     }
 
     fn fatal(&mut self, fatal: &Fatal) {
-        self.fatal = Some(match fatal.reason {
-            FatalReason::Handler => Exit::HandlerFatal,
-            FatalReason::Healing => Exit::HealingFailed,
-            FatalReason::StartupDeadline => Exit::StartupLate,
-        });
+        self.fatal = Some(ending::exit_of(fatal));
         self.print(&format!("error: {fatal}\n"));
     }
 }

@@ -17,6 +17,7 @@ use kilter_model::document::Declared;
 use crate::alone::Alone;
 use crate::assemble::{Settings, assemble};
 use crate::drive::Agent;
+use crate::ending::{broken, refused};
 use crate::feed::directory::{self, Directory};
 use crate::keep::Kept;
 use crate::northbound::serve;
@@ -32,10 +33,7 @@ pub fn up(arguments: &Up, socket: Option<&Path>, output: Output) -> Result<Exit,
     let declared = read::documents(&[&arguments.directory])?; // 1
     let socket = open(arguments, socket); // 2
     let sandbox = enter(arguments)?;
-    let _alone = Alone::take().map_err(|error| CommandError::Refused {
-        attempt: "this network is taken".to_owned(),
-        source: Some(Box::new(error)),
-    })?; // 3
+    let _alone = Alone::take().map_err(|error| refused("this network is taken", error))?; // 3
     let mut show = Show::new(output, &declared, arguments.once);
     if let Some(sandbox) = &sandbox {
         show.print(&welcome(sandbox));
@@ -74,11 +72,7 @@ fn open(arguments: &Up, named: Option<&Path>) -> Result<Option<Socket>, SocketEr
 
 fn enter(arguments: &Up) -> Result<Option<Sandbox>, CommandError> {
     if arguments.sandbox {
-        let refused = |error| CommandError::Refused {
-            attempt: "there is no sandbox".to_owned(),
-            source: Some(Box::new(error)),
-        };
-        return sandbox::enter().map(Some).map_err(refused);
+        return sandbox::enter().map(Some).map_err(|error| refused("there is no sandbox", error));
     }
     if !sandbox::may_act() {
         let attempt =
@@ -129,8 +123,4 @@ async fn run(
         false => "stopped: the network stays as it is",
     };
     Ok(show.end(events.scheduler(), words)?)
-}
-
-fn broken(attempt: &str, source: impl std::error::Error + Send + Sync + 'static) -> CommandError {
-    CommandError::Broken { attempt: attempt.to_owned(), source: Some(Box::new(source)) }
 }

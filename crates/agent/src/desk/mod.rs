@@ -24,7 +24,7 @@ use crate::confirm::{ConfirmError, Pending, Say};
 use crate::keep::{Past, PastError};
 
 pub use declaration::{Confirm, Declaration, Expected, Options, Put};
-pub use progress::{Applied, ApplyError, Operated, Planned, Progress, Radius};
+pub use progress::{Applied, ApplyError, Operated, Planned, Progress};
 pub use view::{Declarer, SourceLine, View};
 
 pub use crate::ledger::{Ledger, Mark};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kilter_events::Conflict;
-use kilter_scheduler::{Action, Key, Plan, PlanHash, Record, Seq, State};
+use kilter_scheduler::{Action, Key, Plan, PlanHash, Record, Seq};
 use kilter_southbound::Finished;
 
 use super::declaration::Expected;
@@ -18,68 +18,19 @@ pub struct Planned {
     pub plan: Plan,
     /// The identity of the plan.
     pub hash: PlanHash,
-    /// What it disturbs.
-    pub radius: Radius,
     /// Where sources contradict each other about what is declared.
     pub conflicts: Vec<Conflict>,
 }
 
 impl Planned {
     pub(crate) fn new(plan: Plan, conflicts: Vec<Conflict>) -> Self {
-        Self { hash: plan.hash(), radius: Radius::of(&plan), plan, conflicts }
+        Self { hash: plan.hash(), plan, conflicts }
     }
 
     /// What to expect of an application, so that it does exactly this or nothing.
     pub fn expected(&self) -> Expected {
         let digests = self.plan.digests().into_iter().map(|(key, digest)| (key, digest.to_string()));
         Expected { hash: self.hash.to_string(), digests: digests.collect() }
-    }
-}
-
-/// What a plan disturbs: everything that exists and will be gone, for good or for a moment.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Radius {
-    /// Items that are deleted and created again, by key.
-    pub recreated: Vec<Key>,
-    /// Items that are deleted, by key.
-    pub deleted: Vec<Key>,
-    /// Declared items that exist and will wait for what they need, by key.
-    pub suspended: Vec<Key>,
-}
-
-impl Radius {
-    /// The radius of a plan.
-    pub fn of(plan: &Plan) -> Self {
-        let (mut recreated, mut deleted, mut suspended) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
-        for step in &plan.steps {
-            let key = step.key.clone();
-            match step.action {
-                Action::Create => {
-                    if deleted.remove(&key) || suspended.remove(&key) {
-                        recreated.insert(key);
-                    }
-                }
-                Action::Delete if step.after.state == State::Pending => {
-                    suspended.insert(key);
-                }
-                Action::Delete => {
-                    deleted.insert(key);
-                }
-                Action::Update
-                | Action::Retrieve
-                | Action::Hold
-                | Action::Observe
-                | Action::Forget
-                | Action::Adopt
-                | Action::Release
-                | Action::Refuse
-                | Action::Drop
-                | Action::Miss
-                | Action::Settle => {}
-            }
-        }
-        let list = |keys: BTreeSet<Key>| keys.into_iter().collect();
-        Self { recreated: list(recreated), deleted: list(deleted), suspended: list(suspended) }
     }
 }
 

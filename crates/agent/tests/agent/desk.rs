@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use kilter_agent::desk::{ApplyError, Declaration, Options, Progress, SettleError};
+use kilter_api::v1::Disturbed;
+use kilter_cli::blast;
 use kilter_events::{AskedResync, Query, Scope};
 use kilter_scheduler::{Action, Changes, Failure, Key, OnFailure, Outcome, Retry, State};
 use kilter_testkit::world::{Effect, Fault, Mishap};
@@ -76,8 +78,13 @@ async fn planning_does_nothing_and_tells_what_is_disturbed() {
     let before = house.hand.world().dump();
     let planned = house.desk.plan(Declaration::everything("cli", puts(&["a/1 fixed=2", "b/1 on=a/1"])));
     let planned = planned.await.unwrap();
-    assert_eq!(planned.radius.recreated, [Key::new("a/1"), Key::new("b/1")]);
-    assert_eq!(planned.radius.deleted, [Key::new("c/1")]);
+    let radius = blast::radius(&planned.plan.steps);
+    let keys = |disturbed: &[Disturbed]| disturbed.iter().map(|one| one.key.clone()).collect::<Vec<_>>();
+    assert_eq!(
+        (keys(&radius.recreated), keys(&radius.losing)),
+        (vec!["a/1".to_owned()], vec!["b/1".to_owned()])
+    );
+    assert_eq!(radius.removed, ["c/1"]);
     assert_eq!(house.hand.world().dump(), before);
     let sources = house.desk.inquire(|view| view.sources()).await.unwrap();
     assert_eq!(sources[0].items, 3, "{sources:?}");

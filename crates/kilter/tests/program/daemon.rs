@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::outcomes::in_a_network;
 
 /// Functions of the scripts: `begin LOG` starts an agent and waits until it is ready, `kill_it` and `end` end it,
-/// `until_true` waits for a condition with a deadline.
+/// `until_true` waits for a condition with a deadline, `txn_of FILE` is the transaction that an `apply` told of.
 const FUNCTIONS: &str = r#"
 mkdir -p /run/site /run/state
 agent=; trap 'test -z "$agent" || kill -9 $agent 2> /dev/null || true' EXIT
@@ -16,6 +16,7 @@ until_true() { timeout 60 sh -c "until $1; do :; done" || { echo "too late: $1";
 begin() { $program agent --settings /run/kilter.toml > $1 2>&1 & agent=$!; until_true "grep -q ^ready $1"; }
 kill_it() { kill -9 $agent; wait $agent 2> /dev/null || true; }
 end() { kill -TERM $agent; wait $agent; echo "code $?"; }
+txn_of() { sed -n 's/^txn #\([0-9]*\) applied.*/\1/p' $1; }
 netns() { printf 'kind: netns\nname: %s\n' $1; }
 "#;
 
@@ -191,9 +192,9 @@ fn what_happened_before_a_restart_can_be_asked_about() {
     let said = script(
         "begin /run/log1; netns first > /run/first; netns second > /run/second
          kilter apply -f /run/first > /run/out; kilter apply -f /run/second > /run/out
-         then=$($program txn list | tail -1 | grep -o '[0-9][0-9]*' | head -1)
+         then=$(txn_of /run/out)
          $program source remove cli --yes > /run/out
-         kill_it; begin /run/log2
+         end > /run/out; begin /run/log2
          $program txn show $then | grep -c 'create .*linux/netns/second'
          $program timeline linux/netns/second | grep -c create
          $program events list --last 0 | grep -c 'Declared Change .cli.'
@@ -214,7 +215,7 @@ fn going_back_restores_what_every_source_declared_also_after_a_restart() {
     let said = script(
         "begin /run/log1; netns one > /run/one; netns two > /run/two; netns three > /run/three
          kilter apply -f /run/one --source alpha > /run/out; kilter apply -f /run/two --source beta > /run/out
-         then=$($program txn list | tail -1 | grep -o '[0-9][0-9]*' | head -1)
+         then=$(txn_of /run/out)
          $program source remove alpha --yes > /run/out; $program apply -f /run/three --source beta > /run/out
          kill_it; begin /run/log2; ip netns | sort | xargs
          $program revert $then --plan | grep -o '\\(create\\|delete\\) *linux/netns/[a-z]*' | sort | tr -s ' '
