@@ -21,9 +21,11 @@ export default defineConfig({
     cssCodeSplit: false,
     reportCompressedSize: false,
     rollupOptions: {
+      // The page of the agent, and that of flows.
+      input: { page: 'index.html', flows: 'flows.html' },
       output: {
-        entryFileNames: 'assets/page.js',
-        chunkFileNames: 'assets/[name].js',
+        entryFileNames: 'assets/[name].js',
+        chunkFileNames: 'assets/shared.js',
         assetFileNames: 'assets/page[extname]',
       },
     },

@@ -1,13 +1,15 @@
 //! The benchmark of the Linux southbound: one tool doing one work of one size, a JSON line per step.
 //!
 //! `bench-linux --work ports|routes --n 1000 --tool kilter|ip-batch|raw [--no-ipv6]`; `cargo xtask bench linux` runs the
-//! tools one process each, in a network namespace of their own. CPU time is that of the whole process, and for
-//! `ip -batch` that of the program it starts.
+//! tools one process each, in a network namespace of their own. CPU time and peak memory are those of the whole
+//! process, and for `ip -batch` those of the program it starts.
 //!
-//! Steps: `create`; `unchanged`, the same once more: a full resync that reads the kernel and compares everything, against
-//! the dump that this needs at least; `one-more`; `delete`. Two more of `kilter` alone: `unchanged-again`, a second such
-//! resync, which finds the tables as it left them; `unchanged-trusted`, an upstream resync as a running agent does it,
-//! which trusts what it was told by the kernel it watches and reads nothing.
+//! Steps: `create`; `unchanged`, the same once more: a full resync, which reads the tables of every kind and compares them
+//! with what is declared, against the dump that this needs at least; `one-more`; `delete`. What changes nothing is measured
+//! several times, and the middle one is told. Three more of `kilter` alone: `dump`, the bare dump between one such resync
+//! and the next, whose tables are then as far from the processor as for the resync itself; `unchanged-first`, the first such
+//! resync after the creation, which has to decode every row; `unchanged-trusted`, an upstream resync as a running agent
+//! does it, which trusts what it was told by the kernel it watches and reads nothing.
 
 #![expect(clippy::print_stdout, reason = "the result is the output")]
 
@@ -16,11 +18,15 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
-use kilter_linux::{Linux, Settings, raw::Raw, sandbox};
+use kilter_linux::raw::{Raw, peak_of_children};
+use kilter_linux::{Linux, Settings, sandbox};
 use kilter_model::document::{Declared, Source, read};
 use kilter_scheduler::{Change, Limits, Outcome, Resync, Scheduler, Txn};
 use kilter_southbound::{Actuators, Cancel, Driver, SystemClock};
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+
+/// How often what changes nothing is measured.
+const TIMES: usize = 25;
 
 #[derive(Clone, Copy, PartialEq)]
 enum Work {
@@ -65,9 +71,7 @@ struct Cost {
 }
 
 fn report(arguments: &Arguments, step: &str, cost: &Cost) -> anyhow::Result<()> {
-    let status = std::fs::read_to_string("/proc/self/status")?;
-    let line = status.lines().find(|line| line.starts_with("VmHWM:")).context("VmHWM")?;
-    let peak: u64 = line.split_whitespace().nth(1).context("VmHWM")?.parse()?;
+    let peak = if arguments.tool == "ip-batch" { peak_of_children()? } else { peak()? };
     println!(
         "{}",
         serde_json::json!({
@@ -86,6 +90,13 @@ fn report(arguments: &Arguments, step: &str, cost: &Cost) -> anyhow::Result<()> 
     Ok(())
 }
 
+/// The most memory that this process had, in KiB.
+fn peak() -> anyhow::Result<u64> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find(|line| line.starts_with("VmHWM:")).context("VmHWM")?;
+    Ok(line.split_whitespace().nth(1).context("VmHWM")?.parse()?)
+}
+
 fn cpu_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
@@ -96,6 +107,17 @@ fn measured(work: impl FnOnce() -> anyhow::Result<u64>) -> anyhow::Result<Cost> 
     let (cpu, wall) = (cpu_time(), Instant::now());
     let writes = work()?;
     Ok(Cost { cpu: cpu_time().saturating_sub(cpu), wall: wall.elapsed(), writes })
+}
+
+/// Of several measurements of the same, the middle one by CPU time.
+fn middling(mut work: impl FnMut() -> anyhow::Result<Cost>) -> anyhow::Result<Cost> {
+    (0..TIMES).map(|_| work()).collect::<anyhow::Result<Vec<Cost>>>().map(middle)
+}
+
+fn middle(mut costs: Vec<Cost>) -> Cost {
+    costs.sort_by_key(|cost| cost.cpu);
+    let at = costs.len() / 2;
+    costs.swap_remove(at)
 }
 
 fn main() -> anyhow::Result<()> {
@@ -203,12 +225,22 @@ fn kilter(arguments: &Arguments) -> anyhow::Result<()> {
     let create = all.clone();
     report(arguments, "create", &measured(|| apply(Txn::changes(create)))?)?;
     let same = || -> Vec<Change> { ground.iter().cloned().chain(all.clone()).collect() };
-    for step in ["unchanged", "unchanged-again"] {
+    let resync = Resync::Full(same());
+    report(arguments, "unchanged-first", &measured(|| apply(Txn::resync(resync)))?)?;
+    let mut bare = Raw::open()?;
+    let (mut resyncs, mut dumps) = (Vec::new(), Vec::new());
+    for _ in 0..TIMES {
         let resync = Resync::Full(same());
-        report(arguments, step, &measured(|| apply(Txn::resync(resync)))?)?;
+        resyncs.push(measured(|| apply(Txn::resync(resync)))?);
+        dumps.push(measured(|| Ok(bare.dump(work == Work::Routes)?))?);
     }
-    let resync = Resync::Upstream(same());
-    report(arguments, "unchanged-trusted", &measured(|| apply(Txn::resync(resync)))?)?;
+    report(arguments, "unchanged", &middle(resyncs))?;
+    report(arguments, "dump", &middle(dumps))?;
+    let trusted = middling(|| {
+        let resync = Resync::Upstream(same());
+        measured(|| apply(Txn::resync(resync)))
+    });
+    report(arguments, "unchanged-trusted", &trusted?)?;
     let more = declared(work, n, n + 1)?;
     let one = more.clone();
     report(arguments, "one-more", &measured(|| apply(Txn::changes(one)))?)?;
@@ -226,7 +258,7 @@ fn raw(arguments: &Arguments) -> anyhow::Result<()> {
         "create",
         &measured(|| Ok(if routes { raw.routes(0, n, true)? } else { raw.make_ports(0, n)? }))?,
     )?;
-    report(arguments, "unchanged", &measured(|| Ok(raw.dump(routes)?))?)?;
+    report(arguments, "unchanged", &middling(|| measured(|| Ok(raw.dump(routes)?)))?)?;
     report(
         arguments,
         "one-more",
@@ -246,7 +278,7 @@ fn ip_batch(arguments: &Arguments) -> anyhow::Result<()> {
         Work::Ports => "link show\naddr show\n",
         Work::Routes => "route show\n",
     };
-    report(arguments, "unchanged", &Cost { writes: 0, ..batch(show)? })?;
+    report(arguments, "unchanged", &Cost { writes: 0, ..middling(|| batch(show))? })?;
     report(arguments, "one-more", &batch(&lines(work, n, n + 1, true)?)?)?;
     report(arguments, "delete", &batch(&lines(work, 0, n + 1, false)?)?)
 }

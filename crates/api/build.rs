@@ -13,7 +13,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=src/fields.rs");
     let mut compiler = protox::Compiler::new(["proto"])?;
     compiler.include_imports(true).include_source_info(true);
-    compiler.open_files(["kilter/v1/agent.proto", "kilter/v1/problem.proto", "kilter/v1/rest.proto"])?;
+    compiler.open_files([
+        "kilter/v1/agent.proto",
+        "kilter/v1/actuator.proto",
+        "kilter/v1/problem.proto",
+        "kilter/v1/rest.proto",
+    ])?;
     let out = PathBuf::from(std::env::var("OUT_DIR")?);
     std::fs::write(out.join("kilter.v1.bin"), compiler.encode_file_descriptor_set())?;
     let mut builder = tonic_prost_build::configure()

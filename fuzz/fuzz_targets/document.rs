@@ -20,7 +20,8 @@ fuzz_target!(|text: &str| {
             assert_eq!(items.len(), again.len(), "{exported}");
             for item in &items {
                 let back = again.iter().find(|back| back.key == item.key).expect("every item is exported");
-                assert_eq!(back.value, item.value, "{exported}");
+                // What is exported is shown, and a secret is not.
+                assert_eq!(back.value.to_json(), item.value.to_json(), "{exported}");
             }
             let twice = export(again.iter().map(|item| (&item.key, &item.value)));
             assert_eq!(twice, exported);

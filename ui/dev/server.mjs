@@ -1,7 +1,7 @@
 // A stand-in for the agent while the page is being built: it answers as the REST contract says, out of a small world
 // in memory. For development and for the tests of the page alone; it is never shipped, and no part of the agent.
 //
-//   node dev/server.mjs [--port 7480] [--items 10000] [--token SECRET] [--page DIR]
+//   node dev/server.mjs [--port 7480] [--items 10000] [--past 1500] [--token SECRET] [--page DIR]
 //
 // `POST /dev/break {key}` takes an item away behind the agent's back, as a person with `ip` would.
 import { createReadStream, existsSync } from 'node:fs';
@@ -16,7 +16,7 @@ const option = (name, otherwise) => {
 const port = Number(option('port', '7480'));
 const secret = option('token', '');
 const folder = option('page', new URL('../dist', import.meta.url).pathname);
-const world = new World(Number(option('items', '0')));
+const world = new World(Number(option('items', '0')), Number(option('past', '0')));
 const TYPES = { '.html': 'text/html', '.js': 'text/javascript', '.css': 'text/css', '.svg': 'image/svg+xml' };
 const POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; worker-src 'self'; base-uri 'none'; form-action 'none'";
 
@@ -67,14 +67,22 @@ async function apply(response, body, streamed) {
   response.end();
 }
 
+/** The newest of a list, or the newest before one, and what leads to the page before. */
+function newest(url, name, list, seq) {
+  const [last, before] = ['last', 'before'].map((word) => Number(url.searchParams.get(word)) || Number.MAX_SAFE_INTEGER);
+  const known = list.filter((each) => seq(each) < before);
+  const page = known.slice(-last);
+  return { [name]: page, next_page_token: page.length < known.length ? String(seq(page[0])) : '' };
+}
+
 const routes = {
   'GET /health': (response) => answer(response, world.health()),
   'GET /items': (response, url) => answer(response, world.items(url.searchParams)),
   'GET /statuses': (response) => answer(response, { statuses: world.statuses() }),
   'GET /explain': (response, url) => answer(response, world.explain(url.searchParams.get('key'))),
-  'GET /timeline': (response, url) => answer(response, { moments: world.timeline(url.searchParams.get('key')) }),
-  'GET /transactions': (response, url) => answer(response, { transactions: world.transactions.map((txn) => txn.summary).slice(-(Number(url.searchParams.get('last')) || 1e9)), complete_since: 1 }),
-  'GET /events': (response) => answer(response, { events: world.events }),
+  'GET /timeline': (response, url) => answer(response, newest(url, 'moments', world.timeline(url.searchParams.get('key')), (moment) => moment.txn)),
+  'GET /transactions': (response, url) => answer(response, { ...newest(url, 'transactions', world.transactions.map((txn) => txn.summary), (txn) => txn.seq), complete_since: 1 }),
+  'GET /events': (response, url) => answer(response, newest(url, 'events', world.events, (event) => event.seq)),
   'GET /graph': (response, url) => answer(response, world.graph(url.searchParams.get('at'))),
   'GET /diff': (response, url) => answer(response, { differences: world.diff(url.searchParams.get('from'), url.searchParams.get('to')) }),
   'GET /sources': (response) => answer(response, { sources: world.sources() }),
@@ -88,7 +96,7 @@ const routes = {
   },
 };
 
-createServer(async (request, response) => {
+const server = createServer(async (request, response) => {
   const url = new URL(request.url, 'http://localhost');
   const path = url.pathname.replace(/^\/api\/v1/, '');
   if (request.method === 'POST' && url.pathname === '/dev/break') return answer(response, await world.break((await bodyOf(request)).key));
@@ -116,4 +124,5 @@ createServer(async (request, response) => {
   } catch (error) {
     return refuse(response, 500, 'broken', 'something of the stand-in went wrong', { causes: [String(error?.stack ?? error)] });
   }
-}).listen(port, '127.0.0.1', () => console.log(`http://127.0.0.1:${port}/`));
+});
+server.listen(port, '127.0.0.1', () => console.log(`http://127.0.0.1:${server.address().port}/`));

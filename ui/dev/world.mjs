@@ -3,7 +3,8 @@
 // true to show. Its documents are a subset of YAML: flat fields, lists in brackets, `---` between items.
 import { createHash, randomUUID } from 'node:crypto';
 
-const FIELDS = { netns: ['name'], veth: ['name', 'netns', 'addresses', 'mtu', 'peer'], route: ['netns', 'destination', 'via', 'link'], bridge: ['name', 'netns'] };
+const FIELDS = { netns: ['name'], dummy: ['name', 'netns', 'addresses'], veth: ['name', 'netns', 'addresses', 'mtu', 'peer'], route: ['netns', 'destination', 'via', 'link'], bridge: ['name', 'netns', 'addresses', 'mtu'] };
+const MOST_MTU = 65535;
 /** Entries by what the function says of each. */
 function grouped(entries, by) {
   const groups = new Map();
@@ -29,6 +30,7 @@ function read(documents) {
       if (field === 'kind') {
         if (!FIELDS[raw]) misplaced.push({ place: { ...place, column: 7 }, message: `there is no kind \`${raw}\``, hint: 'did you mean `veth`?' });
         item.kind = raw;
+        if (raw === 'bridge' || raw === 'dummy') item.value.kind = raw;
         return;
       }
       const known = FIELDS[item.kind];
@@ -73,8 +75,10 @@ export class World {
   paused = [];
   watchers = new Set();
 
-  constructor(items) {
+  constructor(items, past) {
     this.host();
+    // A past of transactions that each make one more namespace.
+    for (let seq = 1; seq <= past; seq += 1) this.now({ documents: [{ name: 'past.yaml', text: `kind: netns\nname: past${seq}` }], source: 'past' }, `Startup: past ${seq}`, 3_900_000);
     if (items > 0) this.many(items);
     else this.lab();
   }
@@ -189,17 +193,21 @@ export class World {
     for (const key of order) {
       const [old, next] = [this.vertices.get(key), after.get(key)];
       if (!old || old.actual === undefined) step(key, 'create', old, next, 'CONFIGURED');
-      else if (JSON.stringify(old.actual) !== JSON.stringify(next.value)) step(key, 'update', { ...old, value: old.actual }, next, 'CONFIGURED');
+      else if (old.actual.kind !== next.value.kind) {
+        step(key, 'delete', old, next, 'PENDING', { recreate: true, recreate_reason: `kind ${old.actual.kind} → ${next.value.kind}` });
+        step(key, 'create', { ...old, state: 'PENDING' }, next, 'CONFIGURED', { recreate: true });
+      } else if (JSON.stringify(old.actual) !== JSON.stringify(next.value)) step(key, 'update', { ...old, value: old.actual }, next, 'CONFIGURED');
     }
     for (const [key, next] of after) {
       if (there.has(key) || this.vertices.get(key)?.state === 'PENDING') continue;
       step(key, 'hold', this.vertices.get(key), next, 'PENDING', { needs: needsOf(key, next.value).filter((need) => !there.has(need)) });
     }
     const removed = steps.filter((each) => each.action === 'delete' && each.after.state === 'REMOVED').map((each) => each.key);
-    const losing = steps.filter((each) => each.action === 'delete' && each.after.state === 'PENDING').map((each) => ({ key: each.key, why: each.needs.join(', '), returns: false }));
-    const gaining = steps.filter((each) => each.action === 'create' && each.before.state === 'PENDING').map((each) => each.key);
+    const recreated = steps.filter((each) => each.recreate_reason).map((each) => ({ key: each.key, why: each.recreate_reason, returns: true }));
+    const losing = steps.filter((each) => each.action === 'delete' && each.after.state === 'PENDING' && !each.recreate).map((each) => ({ key: each.key, why: each.needs.join(', '), returns: false }));
+    const gaining = steps.filter((each) => each.action === 'create' && each.before.state === 'PENDING' && !each.recreate).map((each) => each.key);
     const hash = createHash('sha256').update(JSON.stringify(steps)).digest('hex');
-    const plan = { hash, steps, blast_radius: { recreated: [], removed, links_down: [], losing, gaining }, after_txn: this.#seq, conflicts: [] };
+    const plan = { hash, steps, blast_radius: { recreated, removed, links_down: recreated.map((each) => ({ ...each, why: '' })), losing, gaining }, after_txn: this.#seq, conflicts: [] };
     Object.defineProperty(plan, 'world', { value: { after, there }, enumerable: false });
     return plan;
   }
@@ -217,6 +225,8 @@ export class World {
     if (plan.steps.length === 0) return { statuses: [], executed: [], cursor: this.cursor() };
     const before = new Map(this.vertices);
     this.#seq += 1;
+    const refused = plan.steps.find((step) => step.after.value?.mtu > MOST_MTU);
+    if (refused) return this.fail(plan, refused, body, started);
     for (const step of plan.steps) {
       await pause(Math.min(60, 1500 / plan.steps.length));
       this.carry(step, plan.world);
@@ -233,6 +243,15 @@ export class World {
       ended.confirmation = this.confirmation;
     }
     return ended;
+  }
+
+  /** What the kernel refuses fails, and nothing is left of it. */
+  fail(plan, step, body, started) {
+    const error = `failed to add link \`${step.key.slice('linux/'.length)}\`: invalid argument (EINVAL): mtu greater than device maximum`;
+    const executed = [{ ...step, error, after: { ...step.after, state: 'FAILED' } }];
+    const failed = { outcome: 'reverted', cause: { key: step.key, error }, operations: 1, failures: 1 };
+    const transaction = this.record(plan.steps, 'declared changes, revert on failure', body.description ?? 'External Change [page]', started, Date.now(), { failed, executed });
+    return { transaction, statuses: [], executed, cursor: this.cursor() };
   }
 
   wait() {
@@ -264,12 +283,12 @@ export class World {
     this.record(plan.steps, 'declared changes', description, Date.now() - ago, Date.now() - ago + 34);
   }
 
-  record(steps, type, description, started, stopped = Date.now()) {
+  record(steps, type, description, started, stopped = Date.now(), { failed, executed } = {}) {
     const waits = steps.some((step) => step.after.state === 'PENDING');
-    const summary = { seq: this.#seq, txn_type: type, description, start: iso(started), stop: iso(stopped), outcome: waits ? 'pending' : 'applied', operations: steps.filter((step) => ['create', 'update', 'delete'].includes(step.action)).length, failures: 0 };
-    this.transactions.push({ summary, planned: steps, as_planned: true, executed: [], failures: [], ignored: [] });
+    const summary = { seq: this.#seq, txn_type: type, description, start: iso(started), stop: iso(stopped), outcome: waits ? 'pending' : 'applied', operations: steps.filter((step) => ['create', 'update', 'delete'].includes(step.action)).length, failures: 0, ...failed };
+    this.transactions.push({ summary, planned: steps, as_planned: !executed, executed: executed ?? [], failures: failed ? [failed.cause] : [], ignored: [] });
     this.snapshots.set(this.#seq, new Map(this.vertices));
-    const event = { seq: this.events.length, start: iso(started - 2), stop: summary.stop, name: description, description: `${description}\n${steps.length} steps`, method: 'update, forward, best effort', handlers: [{ handler: 'declared', revert: false, change: `${steps.length} changes drafted`, error: '' }, { handler: 'conditions', revert: false, change: '', error: '' }], txn: this.#seq, failures: [], conflicts: [] };
+    const event = { seq: this.events.length, start: iso(started - 2), stop: summary.stop, name: description, description: `${description}\n${steps.length} steps`, method: 'update, forward, best effort', handlers: [{ handler: 'declared', revert: false, change: `${steps.length} changes drafted`, error: '' }, { handler: 'conditions', revert: false, change: '', error: '' }], txn: this.#seq, failures: failed ? [`transaction: ${failed.cause.key}: ${failed.cause.error}`] : [], conflicts: [] };
     this.events.push(event);
     if (steps.some((step) => step.action === 'create')) this.events.push({ ...event, seq: this.events.length, follow_up_to: event.seq, name: 'Statuses Written', description: 'Statuses Written', txn: 0, handlers: [{ handler: 'status writer', revert: false, change: 'wrote statuses', error: '' }] });
     this.tell('event', event);
@@ -341,7 +360,7 @@ export class World {
     const edges = [];
     for (const [key, vertex] of vertices) {
       if (vertex.base) edges.push({ from: key, to: vertex.base, edge_type: 'derived', met: true });
-      if (at === null) for (const need of needsOf(key, vertex.value)) if (need !== vertex.base) edges.push({ from: key, to: need, edge_type: 'needs', met: this.exists(need) });
+      for (const need of needsOf(key, vertex.value)) if (need !== vertex.base) edges.push({ from: key, to: need, edge_type: 'needs', met: vertices.get(need)?.actual !== undefined });
     }
     return { after_txn: at === null ? this.#seq : Number(at), vertices: [...vertices].sort().map(([key, vertex]) => ({ key, kind: kindOf(key), state: vertex.state, base: vertex.base, value: vertex.value })), edges };
   }

@@ -11,6 +11,12 @@
 
 mod bench;
 mod child;
+mod clients;
+mod daemon;
+mod kube;
+mod openapi;
+mod page;
+mod program;
 mod setup;
 mod simulate;
 mod test;
@@ -27,11 +33,16 @@ The project's own commands.
 usage: cargo xtask COMMAND [ARGUMENTS]
 
 commands:
-  test [FILTER...]   set-up, format, lints, all tests, tidy, a short seeded run: the one door
+  test [FILTER...]   set-up, format, lints, all tests, tidy, the page, the API, a seeded run: the one door
   tidy               rules no compiler checks: crate edges, leftovers, names, links, scenarios
   simulate [FLAGS]   random histories against the reference model, or, with `--subject pubsub`, random lives of
                      publishers and subscribers; one seed again: --seed N
-  bench SUBJECT      benchmarks of `scheduler`, `events` or `linux`, as JSON lines
+  page               the web page: checks, tests, and whether `ui/dist` is what its sources give
+  bench SUBJECT      benchmarks of `scheduler`, `events`, `northbound`, `linux`, `agent`, `eventflow` or `pubsub`, as
+                     JSON lines
+  browser            the page's tests in a browser, against the agent in a sandbox
+  clients            a client generated in another language drives the agent
+  openapi [FLAGS]    asks a running agent everything that its OpenAPI description describes
 
 `cargo xtask COMMAND --help` says more about one of them.
 ";
@@ -51,19 +62,27 @@ fn main() -> ExitCode {
 /// Runs the command that was named; the answer says whether it went well.
 fn dispatch(arguments: &[String]) -> Result<bool> {
     let Some((command, rest)) = arguments.split_first() else {
-        bail!("no command given, hint: one of `test`, `tidy`, `simulate`, `bench`; `cargo xtask --help`");
+        bail!(
+            "no command given, hint: one of `test`, `tidy`, `simulate`, `page`, `browser`, `clients`, `openapi`, `bench`; `cargo xtask --help`"
+        );
     };
     match command.as_str() {
         "test" => test::run(rest),
         "tidy" => tidy::run(rest),
         "simulate" => simulate::run(rest),
         "bench" => bench::run(rest),
+        "browser" => page::run_with_agent(rest),
+        "clients" => clients::run(rest),
+        "openapi" => openapi::run(rest),
+        "page" => page::run(rest),
         "help" | "-h" | "--help" => {
             print!("{HELP}");
             Ok(true)
         }
         unknown => {
-            bail!("unknown command `{unknown}`, hint: one of `test`, `tidy`, `simulate`, `bench`")
+            bail!(
+                "unknown command `{unknown}`, hint: one of `test`, `tidy`, `simulate`, `page`, `browser`, `clients`, `openapi`, `bench`"
+            )
         }
     }
 }

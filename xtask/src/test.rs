@@ -8,7 +8,11 @@
 //! 4. every test of the workspace, documentation examples among them; without root, those that change the network run
 //!    afterwards, in namespaces of their own;
 //! 5. tidy;
-//! 6. a short seeded run of random histories.
+//! 6. the web page, if something under `ui/` has changed;
+//! 7. the web page in a browser, against the agent in a sandbox;
+//! 8. everything that the API describes, asked by a property tester of others;
+//! 9. a client that was generated in another language drives the agent;
+//! 10. a short seeded run of random histories.
 //!
 //! The last line is always `N passed, M failed`: the tests of step 4, and each other step as one.
 
@@ -19,10 +23,10 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{asks_for_help, child, setup, simulate, tidy, unprivileged};
+use crate::{asks_for_help, child, clients, openapi, page, setup, simulate, tidy, unprivileged};
 
 const HELP: &str = "\
-The one door: set-up, format, lints, all tests, tidy, a short seeded run.
+The one door: set-up, format, lints, all tests, tidy, the web page, the API, a short seeded run.
 
 usage: cargo xtask test [FILTER...] [-- TEST-FLAGS...]
 
@@ -64,6 +68,10 @@ enum Work {
     /// Tests that run in namespaces of their own.
     Unprivileged(Vec<String>),
     Tidy,
+    Page,
+    Browser,
+    Openapi,
+    Clients,
 }
 
 struct Step {
@@ -80,6 +88,10 @@ impl Step {
                 child::shown(arguments)
             }
             Work::Tidy => "cargo xtask tidy".to_owned(),
+            Work::Page => "cargo xtask page".to_owned(),
+            Work::Browser => "cargo xtask browser".to_owned(),
+            Work::Openapi => "cargo xtask openapi".to_owned(),
+            Work::Clients => "cargo xtask clients".to_owned(),
         }
     }
 
@@ -92,6 +104,10 @@ impl Step {
             Work::CargoTest(arguments) => cargo_test(arguments),
             Work::Unprivileged(arguments) => unprivileged::probe().and_then(|()| cargo_test(arguments)),
             Work::Tidy => tidy::run(&[]).map(Tally::of),
+            Work::Page => page::run(&[]).map(Tally::of),
+            Work::Browser => page::run_with_agent(&[]).map(Tally::of),
+            Work::Openapi => openapi::run(&[]).map(Tally::of),
+            Work::Clients => clients::run(&[]).map(Tally::of),
         }
     }
 }
@@ -148,6 +164,10 @@ fn all_steps(is_root: bool) -> Vec<Step> {
     ];
     steps.append(&mut tests);
     steps.push(Step { title: "tidy", work: Work::Tidy });
+    steps.push(Step { title: "page", work: Work::Page });
+    steps.push(Step { title: "browser", work: Work::Browser });
+    steps.push(Step { title: "openapi", work: Work::Openapi });
+    steps.push(Step { title: "clients", work: Work::Clients });
     steps.push(Step { title: "seeded run", work: Work::Cargo(seeded) });
     steps
 }
@@ -256,10 +276,9 @@ mod tests {
     #[test]
     fn the_steps_come_in_the_order_of_the_module_doc() {
         let titles = |is_root| all_steps(is_root).iter().map(|step| step.title).collect::<Vec<_>>();
-        assert_eq!(titles(true), ["set-up", "format", "lints", "tests", "tidy", "seeded run"]);
-        assert_eq!(
-            titles(false),
-            ["set-up", "format", "lints", "tests", "kernel tests", "tidy", "seeded run"]
-        );
+        let last = ["tidy", "page", "browser", "openapi", "clients", "seeded run"];
+        assert_eq!(titles(true), [&["set-up", "format", "lints", "tests"][..], &last].concat());
+        let first = ["set-up", "format", "lints", "tests", "kernel tests"];
+        assert_eq!(titles(false), [&first[..], &last].concat());
     }
 }

@@ -1,16 +1,20 @@
 //! `kilter agent`: the daemon.
 //!
 //! Numbered steps: 1. the settings are read; 2. what is not needed of root is given up; 3. no other agent keeps this
-//! network; 4. the state directory and the socket are opened; 5. the directories are read; 6. the parts are put together
-//! and the kernel is watched; 7. what was kept and what the directories say is declared; 8. whoever connects is served, the
-//! loop is driven until somebody ends it, and the service manager is told how it stands.
+//! network; 4. the state directory, the socket, the address and the audit records are opened; 5. the directories are
+//! read; 6. the parts are put together and the kernel is watched; 7. what was kept and what the directories say is
+//! declared; 8. whoever connects is served, the loop is driven until somebody ends it, and the service manager is told how
+//! it stands; 9. if it was told to hand over, the process becomes the next agent.
 
+use std::net::TcpListener;
 use std::path::Path;
+use std::sync::Arc;
 
 use kilter_cli::daemon::Daemon;
 use kilter_cli::{CommandError, Exit, Output, read, report};
 use kilter_events::{EventRecord, Fatal};
-use kilter_linux::{drift, sandbox};
+use kilter_linux::inherited::{self, Inherited};
+use kilter_linux::sandbox;
 use kilter_model::document::Declared;
 use kilter_scheduler::render::one_line;
 use kilter_scheduler::{Action, Record, Scheduler};
@@ -18,17 +22,23 @@ use kilter_southbound::Finished;
 
 use crate::alone::Alone;
 use crate::assemble::{self, assemble};
+use crate::cluster::member::Member;
 use crate::drift::Heeded;
 use crate::drive::{Agent, Audience, Pursuit};
 use crate::ending::{self, broken, refused};
 use crate::fault::DieAfter;
+use crate::feed;
 use crate::feed::directory::Directory;
-use crate::keep::{Codec, Keep, Kept};
-use crate::northbound::serve;
+use crate::handover::{Handover, Program};
+use crate::keep::{Codec, Keep, Kept, Missing};
+use crate::northbound::audit::Audit;
+use crate::northbound::closing::Closing;
 use crate::northbound::socket::Socket;
+use crate::northbound::{self, Listeners};
 use crate::notify::ServiceManager;
-use crate::settings::Settings;
-use crate::signals;
+use crate::recording::Recording;
+use crate::settings::{DirectorySettings, Settings};
+use crate::signals::{self, HangUp};
 use crate::telemetry::{Metrics, Traces, Watched, logs, scrape};
 
 /// Keeps a network until it is stopped.
@@ -43,6 +53,9 @@ pub fn daemon(arguments: &Daemon, socket: Option<&Path>, output: Output) -> Resu
     if let Some(socket) = socket {
         settings.socket = socket.to_owned();
     }
+    if let Some(file) = &arguments.record {
+        settings.record.file = Some(file.clone());
+    }
     if !sandbox::may_act() {
         let attempt = "this user may not change the network, hint: become root".to_owned();
         return Err(CommandError::Refused { attempt, source: None });
@@ -53,47 +66,101 @@ pub fn daemon(arguments: &Daemon, socket: Option<&Path>, output: Output) -> Resu
         .enable_all()
         .build()
         .map_err(|error| broken("failed to start", error))?;
-    runtime.block_on(run(settings, output))
+    let program = Program::of_this_process().map_err(|error| broken("failed to start", error))?;
+    match runtime.block_on(run(settings, output))? {
+        Ended::For(exit) => Ok(exit),
+        Ended::HandsOver(socket, tcp) => {
+            drop(runtime);
+            Err(broken("failed to hand over", program.succeed(socket, tcp))) // 9
+        }
+    }
 }
 
-async fn run(settings: Settings, output: Output) -> Result<Exit, CommandError> {
+/// How a run ended.
+enum Ended {
+    /// For good.
+    For(Exit),
+    /// The next agent takes over, and these sockets with it.
+    HandsOver(Socket, Vec<TcpListener>),
+}
+
+async fn run(settings: Settings, output: Output) -> Result<Ended, CommandError> {
+    let hang_up = HangUp::listen().map_err(|error| broken("failed to listen for signals", error))?;
     logs::begin(&settings.telemetry.logs).map_err(|error| refused("the agent cannot be started", error))?;
     let mut journal = Journal::new(output);
+    // While the state directory is read, which may take as long.
+    let directories = settings.directory.clone();
+    let reading = tokio::task::spawn_blocking(move || {
+        let read = |directory: &DirectorySettings| {
+            // First the traces, then the content: what changes in between is noticed.
+            let followed = Directory::new(&directory.name, &directory.path);
+            (followed, read::documents(&[&directory.path]))
+        };
+        directories.iter().map(read).collect::<Vec<_>>()
+    });
     let (keep, kept) = Keep::open(&settings.state_directory, &settings.state, Codec::documents())
         .map_err(|error| refused("the agent cannot be started", error))?; // 4
-    let socket =
-        Socket::open(&settings.socket).map_err(|error| refused("the agent cannot be started", error))?;
+    let Inherited { socket, tcp } =
+        inherited::listeners().map_err(|error| broken("failed to take over what was held", error))?;
+    let socket = Socket::take(&settings.socket, socket)
+        .map_err(|error| refused("the agent cannot be started", error))?;
+    let unserved = |error| refused("the agent cannot be started", error);
+    let door = northbound::door(&settings.northbound).map_err(unserved)?;
+    let (closer, closing) = Closing::pair();
+    let listeners = Listeners::of(&settings.northbound, tcp).and_then(|opened| opened.at_socket(&socket));
+    let listeners = listeners.map_err(unserved)?.until(closing);
+    let held = listeners.held().map_err(|error| broken("failed to serve", error))?;
+    let limits = settings.northbound.limits.clone();
+    let audit = Audit::open(&settings.state_directory.join("audit.log"))
+        .map_err(|error| refused("the agent cannot be started", error))?;
+    let recording =
+        Recording::open(&settings.record).map_err(|error| refused("the agent cannot be started", error))?;
     journal.tell_kept(&kept);
+    journal.tell_gone(&kept, &settings);
     let mut followed = Vec::new();
     let mut said = Vec::new();
-    for directory in &settings.directory {
-        // First the traces, then the content: what changes in between is noticed.
-        followed.push(Directory::new(&directory.name, &directory.path));
-        let declared = read::documents(&[&directory.path]);
+    for (directory, declared) in
+        reading.await.map_err(|error| broken("failed to read the directories", error))?
+    {
+        let name = directory.name().to_owned();
         if let Err(error) = &declared {
-            journal.print(&format!("`{}` cannot be used: what it declared before stays\n", directory.name));
+            journal.print(&format!("`{name}` cannot be used: what it declared before stays\n"));
             report(error, &mut Output::stderr());
         }
-        said.push((directory.name.clone(), declared.ok()));
+        followed.push(directory);
+        said.push((name, declared.ok()));
+    }
+    if settings.cluster.is_some() {
+        // What it declared before stands until it is known what it declares.
+        said.push((feed::cluster::SOURCE.to_owned(), None));
     } // 5
-    let parts = assemble::Settings {
-        linux: settings.southbound(),
-        events: settings.events,
-        ..assemble::Settings::default()
-    };
+    let parts =
+        assemble::Settings { linux: settings.southbound(), events: settings.events, driver: settings.driver };
     let assembly = assemble(parts).map_err(|error| broken("failed to start the agent", error))?;
-    let agent = Agent::new(assembly, drift::Settings::default())
+    let agent = Agent::new(assembly, settings.drift)
         .await
         .map_err(|error| broken("failed to start the agent", error))?; // 6
     let mut agent = agent.keeping(keep).cleaning_up(settings.clean_up).beating(journal.manager.beat);
+    agent = agent.recording(recording, &settings.record);
     followed.into_iter().for_each(|directory| agent.follow(directory));
     signals::heed(agent.stop()).map_err(|error| broken("failed to listen for signals", error))?;
     agent.begin(kept, said).map_err(|error| broken("failed to declare what was kept", error))?; // 7
-    let serving = serve(&socket, agent.desk()).map_err(|error| broken("failed to serve", error))?;
-    tokio::spawn(serving); // 8
+    let serving = northbound::serve(listeners, door, Some(Arc::new(audit)), limits, agent.desk())
+        .map_err(|error| broken("failed to serve", error))?;
+    let served = northbound::on_own_thread(serving).map_err(|error| broken("failed to serve", error))?; // 8
+    let handover = Handover::default();
+    tokio::spawn(handover.clone().begin(hang_up, closer, served, agent.stop()));
     let metrics = Metrics::default();
+    let member = match &settings.cluster {
+        Some(cluster) => {
+            let directory = &settings.state_directory;
+            Some(Member::join(cluster, agent.desk(), directory, &handover, metrics.delivery()).await)
+        }
+        None => None,
+    };
+    let member = member.transpose().map_err(|error| refused("the agent cannot be started", error))?;
     let scraped = scrape::serve(&settings.telemetry.metrics, metrics.clone()).await;
-    if let Some(scraped) = scraped.map_err(|error| refused("the agent cannot be started", error))? {
+    if let Some((_, scraped)) = scraped.map_err(|error| refused("the agent cannot be started", error))? {
         tokio::spawn(scraped);
     }
     let traces = Traces::begin(&settings.telemetry.traces);
@@ -101,10 +168,18 @@ async fn run(settings: Settings, output: Output) -> Result<Exit, CommandError> {
     let last = traces.as_ref().map(Traces::last);
     let mut watched = Watched::new(journal, metrics, traces);
     agent.run(&mut watched).await;
+    if let Some(member) = member {
+        member.leave().await;
+    }
     if let Some(last) = last {
         last.take().await;
     }
-    watched.into_inner().end(settings.clean_up)
+    let journal = watched.into_inner();
+    if handover.is_on() && journal.fatal.is_none() {
+        journal.hand_over();
+        return Ok(Ended::HandsOver(socket, held));
+    }
+    journal.end(settings.clean_up).map(Ended::For)
 }
 
 /// Tells what the daemon does, a line for each thing, and the service manager how it stands.
@@ -136,6 +211,26 @@ impl Journal {
         if let Some(pending) = &kept.confirmation {
             self.print(&format!("change #{} waits for its confirmation\n", pending.id));
         }
+    }
+
+    /// A directory that the settings do not name any more is nobody's: what it declared stays until somebody says so.
+    fn tell_gone(&mut self, kept: &Kept, settings: &Settings) {
+        let is_named = |name: &str| {
+            let of_the_cluster = settings.cluster.is_some() && name == feed::cluster::SOURCE;
+            of_the_cluster || settings.directory.iter().any(|directory| directory.name == name)
+        };
+        // Whoever is no directory has a place.
+        let sources = kept.sources.iter().filter(|source| source.place.is_none() && !source.items.is_empty());
+        for name in sources.map(|source| source.name.as_str()).filter(|name| !is_named(name)) {
+            self.print(&format!(
+                "warning: `{name}` is no directory of the settings any more: what it declared stays, \
+                 hint: `kilter source remove {name}` takes it back\n"
+            ));
+        }
+    }
+
+    fn hand_over(mut self) {
+        self.print("hands over: the next agent takes the network as it is\n");
     }
 
     fn end(mut self, cleaned_up: bool) -> Result<Exit, CommandError> {
@@ -190,6 +285,18 @@ impl Audience for Journal {
 
     fn unkept(&mut self, text: &str) {
         self.print(&format!("warning: what was carried out could not be kept, it is tried again: {text}\n"));
+    }
+
+    fn unremembered(&mut self, missing: &Missing) {
+        let count = missing.count;
+        self.print(&match &missing.why {
+            Some(why) => format!("warning: {count} records of the history could not be written: {why}\n"),
+            None => format!("the history is written again, {count} records of it are missing\n"),
+        });
+    }
+
+    fn unrecorded(&mut self, text: &str) {
+        self.print(&format!("{text}\n"));
     }
 
     fn alive(&mut self) {

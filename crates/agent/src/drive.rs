@@ -5,12 +5,19 @@
 //! among events; see [`kilter_events::EventLoop`].
 
 mod audience;
+mod backoff;
 mod commit;
+mod confirming;
 mod held;
 mod ordered;
 mod relay;
+pub(crate) mod tape;
+mod waiting;
 
+use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use kilter_cli::CommandError;
@@ -19,22 +26,28 @@ use kilter_events::{Event, EventLoop, Producer, PushError, Step};
 use kilter_linux::drift::Healing;
 use kilter_linux::{KernelError, drift};
 use kilter_model::document::Declared;
-use kilter_scheduler::{OnFailure, Resync, Timestamp, Txn, Undeclared};
+use kilter_scheduler::{OnFailure, Resync, Seq, Timestamp, Txn, Undeclared};
 use kilter_southbound::{Cancel, Clock as _, Driver};
-use tokio::sync::{Notify, mpsc, oneshot};
+use serde_json::Value as Json;
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::{Interval, interval};
 
 use crate::assemble::Assembly;
 use crate::clock::SteadyClock;
 use crate::desk::{self, Declaration, Desk, Ledger, Options, Question, Reception, View};
-use crate::drift::{Attention, Heeded};
+use crate::drift::Attention;
 use crate::feed::directory::Directory;
-use crate::keep::{Keep, Kept};
+use crate::keep::{Keep, Kept, Missing};
+use crate::recording::{Recording, Settings as RecordSettings, Trace};
+use crate::replay::program;
 use crate::start::{self, Beginning};
+use crate::timings::Timings;
 
+use self::backoff::Backoff;
 use self::held::Held;
 use self::ordered::{Ordered, Work};
 use self::relay::Settled;
+use self::tape::TapeReply;
 
 pub use audience::{Audience, Pursuit};
 
@@ -52,12 +65,20 @@ const IDLE: Duration = Duration::from_secs(3600);
 pub struct Stop {
     cancel: Cancel,
     producer: Producer,
+    hands_over: Arc<AtomicBool>,
 }
 
 impl Stop {
     /// Begins nothing further of what is under way, then shuts down.
     pub fn stop(&self, reason: &str) {
         self.cancel.cancel(reason);
+        // A loop that has ended needs no shutdown.
+        let _ = self.producer.push(Event::new(Shutdown));
+    }
+
+    /// Lets what is under way come to its end, then shuts down; whoever comes next keeps what is declared.
+    pub(crate) fn finish(&self) {
+        self.hands_over.store(true, Ordering::SeqCst);
         // A loop that has ended needs no shutdown.
         let _ = self.producer.push(Event::new(Shutdown));
     }
@@ -88,17 +109,41 @@ pub struct Agent {
     ordered: Vec<Ordered>,
     /// The order of the event under way.
     current: Option<usize>,
+    /// Who waits until nothing is under way.
+    resting: Vec<oneshot::Sender<()>>,
     /// Who waits until nothing is left to do.
     settling: Vec<oneshot::Sender<()>>,
     keep: Option<Keep>,
+    /// What is missing in the history.
+    missing: Option<watch::Receiver<Missing>>,
     /// What was carried out and could not be kept.
     owed: Vec<Settled>,
+    /// When that is tried again.
+    owed_again: Timestamp,
     /// Whether the change that waits for its confirmation is on its way back.
     goes_back: bool,
+    /// When a way back that could not be gone is tried again.
+    way_back: Backoff,
+    /// The change whose probes are tried.
+    probed: Option<Seq>,
     /// Whether everything that is declared is removed in the end.
     clean_up: bool,
+    /// Whether it ends so that another agent takes over.
+    hands_over: Arc<AtomicBool>,
     /// How often the audience wants to know that the loop goes round.
     beats: Option<Interval>,
+    /// Where the run is written down.
+    recording: Option<Recording>,
+    /// How long things took.
+    timings: Timings,
+    /// What is known of that, or of the last one.
+    recorded: Option<Trace>,
+    /// Recordings that begin when nothing follows from what was: the file, how long it may be, and who waits.
+    to_record: VecDeque<(PathBuf, Option<u64>, TapeReply)>,
+    /// The kinds that were added, as a recording holds them.
+    kinds: Vec<Json>,
+    /// How long a recording may be unless somebody says otherwise.
+    record_most: u64,
 }
 
 /// A directory that has changed, and what it declares from now on.
@@ -108,7 +153,7 @@ impl Agent {
     /// Begins to watch the kernel: what happens from here on is noticed.
     pub async fn new(assembly: Assembly, settings: drift::Settings) -> Result<Self, KernelError> {
         let Assembly { events, driver, linux, clock } = assembly;
-        let watch = linux.watch().await?;
+        let watch = linux.watch_every(settings.sysctl_interval).await?;
         let attention = Attention::new(watch, Healing::new(settings), events.producer());
         Ok(Self::of(events, driver, clock, attention))
     }
@@ -135,19 +180,31 @@ impl Agent {
             ledger: Ledger::default(),
             ordered: Vec::new(),
             current: None,
+            resting: Vec::new(),
             settling: Vec::new(),
             keep: None,
+            missing: None,
             owed: Vec::new(),
+            owed_again: Timestamp::default(),
             goes_back: false,
+            way_back: Backoff::default(),
+            probed: None,
             clean_up: false,
+            hands_over: Arc::default(),
             beats: None,
+            recording: None,
+            timings: Timings::default(),
+            recorded: None,
+            to_record: VecDeque::new(),
+            kinds: Vec::new(),
+            record_most: RecordSettings::default().bytes,
         }
     }
 
     /// Keeps what must outlive the process in a state directory.
     #[must_use]
     pub fn keeping(self, keep: Keep) -> Self {
-        Self { keep: Some(keep), ..self }
+        Self { missing: Some(keep.missing()), keep: Some(keep), ..self }
     }
 
     /// Removes everything that is declared when it ends; what was kept stays kept.
@@ -160,6 +217,12 @@ impl Agent {
     #[must_use]
     pub fn beating(self, span: Option<Duration>) -> Self {
         Self { beats: span.filter(|span| !span.is_zero()).map(interval), ..self }
+    }
+
+    /// Writes the run down, if there is where to; what somebody else asks to be recorded is as long as these settings say.
+    #[must_use]
+    pub fn recording(self, recording: Option<Recording>, settings: &RecordSettings) -> Self {
+        Self { recording, record_most: settings.bytes, ..self }
     }
 
     /// Begins: what was kept and what the directories say is declared, before anything else.
@@ -178,12 +241,19 @@ impl Agent {
         if let Some(seq) = kept.last_event {
             self.events.continue_after(seq);
         }
-        let Beginning { resync, ledger, deltas, expired } =
+        let Beginning { resync, ledger, deltas, confirmation } =
             start::begin(kept, &said, &names, self.clock.now());
         let placed = names.iter().map(String::as_str).chain(ledger.placed());
         self.events.place_sources(placed);
+        let paths = std::mem::take(&mut self.ledger.paths);
         self.ledger = ledger;
-        self.push_ordered(Ordered::new(Event::new(resync), Work::Begin(deltas, expired)))
+        self.ledger.paths = paths;
+        if let Some(recording) = &mut self.recording {
+            let now = self.clock.now();
+            self.recorded = Some(recording.begin(now));
+            self.events.record(&program(), now);
+        }
+        self.push_ordered(Ordered::new(Event::new(resync), Work::Begin(deltas, confirmation)))
     }
 
     /// Where northbounds talk to the agent.
@@ -195,6 +265,7 @@ impl Agent {
     ///
     /// **Assumes** a tokio runtime.
     pub fn follow(&mut self, mut directory: Directory) {
+        self.ledger.paths.insert(directory.name().to_owned(), directory.path().to_owned());
         let stirring = self.stirring.clone();
         tokio::spawn(async move {
             loop {
@@ -213,13 +284,15 @@ impl Agent {
 
     /// How to end the agent.
     pub fn stop(&self) -> Stop {
-        Stop { cancel: self.cancel.clone(), producer: self.producer() }
+        let hands_over = Arc::clone(&self.hands_over);
+        Stop { cancel: self.cancel.clone(), producer: self.producer(), hands_over }
     }
 
     /// Drives the loop until it has ended.
     pub async fn run(mut self, audience: &mut dyn Audience) -> EventLoop {
         loop {
             self.attend().await;
+            self.write_down(audience);
             match self.events.next(self.clock.now()) {
                 Step::Opened(opening) => {
                     self.note_opened();
@@ -231,7 +304,7 @@ impl Agent {
                     self.events.planned(plan, self.clock.now());
                 }
                 Step::Closed(record) => {
-                    self.note_closed(&record);
+                    self.note_closed(&record).await;
                     audience.closed(&record);
                 }
                 Step::Perform(effect) => {
@@ -246,6 +319,8 @@ impl Agent {
                 }
                 Step::Stopped => {
                     audience.stopping();
+                    self.end_recording();
+                    self.take_back(audience).await;
                     self.clean_up().await;
                     if let Some(keep) = &self.keep {
                         // What cannot be written any more is missing in the history, and nowhere else.
@@ -259,18 +334,22 @@ impl Agent {
 
     /// Removes everything that is declared, if it was told to.
     async fn clean_up(&mut self) {
-        if self.clean_up {
+        if self.clean_up && !self.hands_over.load(Ordering::SeqCst) {
             let txn = Txn::resync(Resync::Upstream(Vec::new())).with_undeclared(Undeclared::Keep);
             let (scheduler, never) = (self.events.scheduler_mut(), Cancel::new());
             self.driver.run(scheduler, txn.described("clean up"), &self.clock, &mut (), &never).await;
         }
     }
 
-    /// Answers questions, and between two events takes up orders.
+    /// Answers questions, and between two events sees to what is due and takes up orders.
     async fn attend(&mut self) {
         for _ in 0..QUESTIONS {
             let Ok(question) = self.reception.questions.try_recv() else { break };
             self.answer(question);
+        }
+        if self.takes_orders() {
+            self.see_to(self.clock.now()).await;
+            self.see_to_tape();
         }
         while self.takes_orders() {
             let Ok(order) = self.reception.orders.try_recv() else { break };
@@ -285,8 +364,8 @@ impl Agent {
 
     fn answer(&self, question: Question) {
         let scheduler = self.events.scheduler();
-        let (ledger, keep) = (&self.ledger, self.keep.as_ref());
-        question(&View { scheduler, events: self.events.glance(), ledger, keep });
+        let (ledger, keep, timings) = (&self.ledger, self.keep.as_ref(), &self.timings);
+        question(&View { scheduler, events: self.events.glance(), ledger, keep, timings });
     }
 
     fn declare(&mut self, (name, declared): Stirred, audience: &mut dyn Audience) {
@@ -309,73 +388,6 @@ impl Agent {
                 self.held.hold(again);
             }
         }
-    }
-
-    /// What the agent itself has to see to later: a confirmation that does not come, what could not be kept, what there
-    /// was no room for.
-    fn own_deadline(&self, now: Timestamp) -> Option<Timestamp> {
-        let waiting = self.ledger.confirmation.as_ref().filter(|_| !self.goes_back);
-        let waiting = waiting.map(|pending| pending.deadline);
-        let owed = (!self.owed.is_empty()).then(|| now.after(AGAIN));
-        waiting.into_iter().chain(owed).chain(self.held.deadline()).min()
-    }
-
-    /// Sees to what is due by now.
-    async fn see_to(&mut self, now: Timestamp) {
-        if self.ledger.confirmation.as_ref().is_some_and(|pending| pending.deadline <= now) {
-            self.go_back("it was not confirmed in time", None);
-        }
-        self.keep_owed().await;
-        if self.held.is_due(now) {
-            self.push_held();
-        }
-    }
-
-    async fn wait(&mut self, deadline: Option<Timestamp>, audience: &mut dyn Audience) {
-        let now = self.clock.now();
-        self.see_to(now).await;
-        if self.attention.push_due(now) || self.goes_back {
-            return;
-        }
-        let later = self.attention.deadline();
-        let settled = deadline.is_none() && later.is_none();
-        if audience.waiting(self.events.scheduler(), settled) == Pursuit::End {
-            return self.stop().stop("told to end");
-        }
-        if settled {
-            // Whoever does not wait any more needs no answer.
-            self.settling.drain(..).for_each(|reply| reply.send(()).unwrap_or_default());
-        }
-        let takes_orders = self.takes_orders();
-        let follows = self.ledger.confirmation.is_none();
-        let own = self.own_deadline(now);
-        let patience = deadline.into_iter().chain(later).chain(own).min().map_or(IDLE, |at| at.since(now));
-        tokio::select! {
-            () = self.pushed.notified() => {}
-            () = beat(&mut self.beats) => audience.alive(),
-            Some(question) = self.reception.questions.recv() => self.answer(question),
-            Some(order) = self.reception.orders.recv(), if takes_orders => self.take_up(order).await,
-            () = tokio::time::sleep(patience) => {}
-            // A change that waits for its confirmation goes back to what was declared before it, and to nothing else.
-            Some(stirred) = self.stirred.recv(), if follows => self.declare(stirred, audience),
-            noticed = self.attention.noticed() => {
-                let heeded = self.attention.heed(noticed, self.events.scheduler(), self.clock.now());
-                self.ledger.contested = self.attention.contested();
-                if heeded != Heeded::default() {
-                    audience.heeded(&heeded);
-                }
-            }
-        }
-    }
-}
-
-/// Ends when a beat is due; never, if nobody wants to know.
-async fn beat(beats: &mut Option<Interval>) {
-    match beats {
-        Some(beats) => {
-            beats.tick().await;
-        }
-        None => std::future::pending().await,
     }
 }
 

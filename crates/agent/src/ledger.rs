@@ -1,6 +1,7 @@
 //! The ledger: what each source declares, where and since when, as far as it stands.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use kilter_events::Extent;
 use kilter_model::document::Place;
@@ -29,6 +30,13 @@ pub(crate) struct Delta {
     /// The place that a source takes when it first speaks.
     pub(crate) place: Option<u64>,
     pub(crate) leaves: bool,
+}
+
+impl Delta {
+    /// Whether it changes nothing.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.puts.is_empty() && self.removes.is_empty() && self.place.is_none() && !self.leaves
+    }
 }
 
 /// What a source declared before a change of it.
@@ -67,6 +75,8 @@ pub struct Ledger {
     next_place: u64,
     /// The sources that are directories.
     pub(crate) directories: Vec<String>,
+    /// Where those of them are that are followed.
+    pub(crate) paths: BTreeMap<String, PathBuf>,
     /// Prefixes of keys whose healing is paused.
     pub paused: Vec<String>,
     /// Items that another writer fights over, which are left alone.

@@ -9,11 +9,16 @@ use std::path::{Path, PathBuf};
 
 use kilter_events::Settings as EventSettings;
 use kilter_linux::Settings as LinuxSettings;
+use kilter_linux::drift::Settings as DriftSettings;
 use kilter_model::document::{Place, closest};
+use kilter_southbound::Settings as DriverSettings;
 use serde::{Deserialize, Serialize};
 
+use crate::cluster;
+use crate::feed;
 use crate::keep::Settings as StateSettings;
-use crate::telemetry;
+use crate::northbound::Settings as NorthboundSettings;
+use crate::{recording, telemetry};
 
 /// The settings of the daemon.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,12 +34,22 @@ pub struct Settings {
     pub directory: Vec<DirectorySettings>,
     /// What is kept, and for how long.
     pub state: StateSettings,
+    /// The recording of the run.
+    pub record: recording::Settings,
     /// The event loop.
     pub events: EventSettings,
+    /// How patient the driver is, and how much it hands out at once.
+    pub driver: DriverSettings,
+    /// How much drift is healed, and when it is given up.
+    pub drift: DriftSettings,
     /// The southbound.
     pub linux: LinuxSettings,
     /// Logs, metrics and traces.
     pub telemetry: telemetry::Settings,
+    /// Who may ask the agent besides those who reach its socket, and where.
+    pub northbound: NorthboundSettings,
+    /// The cluster that the agent belongs to. Default: none.
+    pub cluster: Option<cluster::Settings>,
 }
 
 /// A directory that the agent follows.
@@ -55,9 +70,14 @@ impl Default for Settings {
             clean_up: false,
             directory: Vec::new(),
             state: StateSettings::default(),
+            record: recording::Settings::default(),
             events: EventSettings::default(),
+            driver: DriverSettings::default(),
+            drift: DriftSettings::default(),
             linux: LinuxSettings::default(),
             telemetry: telemetry::Settings::default(),
+            northbound: NorthboundSettings::default(),
+            cluster: None,
         }
     }
 }
@@ -124,19 +144,32 @@ impl Settings {
         Ok(settings)
     }
 
-    /// The settings of the southbound: which kernel parameters were changed is remembered with the rest of what must outlive
-    /// the agent, unless another file is named.
+    /// The settings of the southbound: which kernel parameters and fields were changed is remembered with the rest of what
+    /// must outlive the agent, unless another file is named.
     pub fn southbound(&self) -> LinuxSettings {
         let mut linux = self.linux.clone();
         linux.parameters.get_or_insert_with(|| self.state_directory.join("parameters"));
+        linux.former_fields.get_or_insert_with(|| self.state_directory.join("former-fields"));
         linux
     }
 
     fn check(&self) -> Result<(), Wrong> {
         let wrong =
             |message: String, hint: &str| Err(Wrong { place: None, message, hint: Some(hint.to_owned()) });
-        if let Err(error) = self.events.validate() {
-            return Err(Wrong { place: None, message: format!("`events`: {error}"), hint: None });
+        let parts = [
+            ("events", self.events.validate().map_err(|error| error.to_string())),
+            ("driver", self.driver.validate().map_err(|error| error.to_string())),
+            ("drift", self.drift.validate().map_err(|error| error.to_string())),
+        ];
+        for (part, checked) in parts {
+            checked.map_err(|error| Wrong {
+                place: None,
+                message: format!("`{part}`: {error}"),
+                hint: None,
+            })?;
+        }
+        if let Some(Err((message, hint))) = self.cluster.as_ref().map(cluster::Settings::check) {
+            return wrong(message, hint);
         }
         let mut names: BTreeMap<&str, &Path> = BTreeMap::new();
         for directory in &self.directory {
@@ -146,6 +179,12 @@ impl Settings {
                 return wrong(
                     format!("`{name}` cannot be the name of a source"),
                     "letters, digits and `-_./`",
+                );
+            }
+            if self.cluster.is_some() && name == feed::cluster::SOURCE {
+                return wrong(
+                    format!("`{name}` is the source of the cluster"),
+                    "give the directory another name",
                 );
             }
             if let Some(other) = names.insert(name, &directory.path) {
@@ -201,20 +240,47 @@ mod tests {
     #[test]
     fn every_part_can_be_set() {
         let text = "state-directory = \"/s\"\nclean-up = true\n\n[[directory]]\nname = \"site\"\npath = \"/etc/site\"\n\n\
-                    [state]\nhistory-days = 3\n\n[events]\nretry-delay = \"2s\"\nprune = true\n\n[linux]\nprotocol = 76\n";
+                    [state]\nhistory-days = 3\n\n[events]\nretry-delay = \"2s\"\nprune = true\n\n[linux]\nprotocol = 76\n\n\
+                    [northbound]\naddress = \"127.0.0.1:7480\"\n[northbound.limits]\nconnections = 9\n";
         let settings = Settings::parse("kilter.toml", text).unwrap();
         assert_eq!(settings.directory[0].name, "site");
         assert_eq!((settings.state.history_days, settings.linux.protocol), (3, 76));
         assert!(settings.clean_up && settings.events.prune);
+        assert_eq!(settings.northbound.limits.connections, 9);
     }
 
     #[test]
-    fn changed_parameters_are_remembered_in_the_state_directory_unless_a_file_is_named() {
-        let parameters = |text: &str| Settings::parse("kilter.toml", text).unwrap().southbound().parameters;
+    fn what_was_changed_is_remembered_in_the_state_directory_unless_a_file_is_named() {
+        let files = |text: &str| {
+            let linux = Settings::parse("kilter.toml", text).unwrap().southbound();
+            [linux.parameters, linux.former_fields].map(|file| file.unwrap().display().to_string())
+        };
         let state = "state-directory = \"/s\"\n";
-        assert_eq!(parameters(state), Some(PathBuf::from("/s/parameters")));
-        let named = format!("{state}[linux]\nparameters = \"/elsewhere\"\n");
-        assert_eq!(parameters(&named), Some(PathBuf::from("/elsewhere")));
+        assert_eq!(files(state), ["/s/parameters", "/s/former-fields"]);
+        let named = format!("{state}[linux]\nparameters = \"/elsewhere\"\nformer-fields = \"/there\"\n");
+        assert_eq!(files(&named), ["/elsewhere", "/there"]);
+    }
+
+    #[test]
+    fn a_cluster_is_set_where_its_place_is_told() {
+        let text = "[cluster]\nlabels = { role = \"edge\" }\n[cluster.store]\nendpoints = [\"http://[::1]:2379\"]\n\
+                    [cluster.pubsub]\nenable_df_pub_sub = true\nlease = \"30s\"\n";
+        let cluster = Settings::parse("kilter.toml", text).unwrap().cluster.unwrap();
+        assert!(cluster.pubsub.enabled && cluster.labels["role"] == "edge");
+        let wrong = |text: &str| Settings::parse("kilter.toml", text).unwrap_err().to_string();
+        let short = format!("{text}lease-renewal = \"20s\"\n");
+        assert!(
+            wrong(&short).contains("`cluster.pubsub`: setting `lease` must be at least"),
+            "{}",
+            wrong(&short)
+        );
+        let misspelt = "[cluster]\nlabel = {}\n";
+        assert_eq!(wrong(misspelt), "kilter.toml:2:1: unknown field `label`, hint: did you mean `labels`?");
+        let taken = "[[directory]]\nname = \"cluster\"\npath = \"/1\"\n[cluster]\n";
+        assert_eq!(
+            wrong(taken),
+            "`cluster` is the source of the cluster, hint: give the directory another name"
+        );
     }
 
     #[test]

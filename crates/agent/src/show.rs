@@ -10,7 +10,7 @@ use kilter_events::{EventRecord, Fatal};
 use kilter_model::document::{Declared, Place};
 use kilter_model::kinds::is_only_derived;
 use kilter_scheduler::render::one_line;
-use kilter_scheduler::{Action, Key, Plan, Record, Scheduler, State, Step, TxnType};
+use kilter_scheduler::{Action, Key, Plan, Record, Scheduler, Seq, State, Step, TxnType};
 use kilter_southbound::{Decision, Finished};
 
 use crate::drift::Heeded;
@@ -58,9 +58,9 @@ impl Show {
         }
     }
 
-    /// How the run ended; an error if it could not be shown.
-    pub(crate) fn end(mut self, scheduler: &Scheduler, words: &str) -> io::Result<Exit> {
-        let rows = self.rows(scheduler);
+    /// How the run ended; an error if it could not be shown. Without a scheduler, what was shown last counts.
+    pub(crate) fn end(mut self, scheduler: Option<&Scheduler>, words: &str) -> io::Result<Exit> {
+        let rows = scheduler.map_or_else(|| self.shown.clone(), |scheduler| self.rows(scheduler));
         if rows != self.shown {
             self.print(&table(&rows));
         }
@@ -179,6 +179,21 @@ impl Audience for Show {
         self.shown = rows;
         let is_done = (self.once && settled) || self.broken.is_some();
         if is_done { Pursuit::End } else { Pursuit::GoOn }
+    }
+
+    fn unrecorded(&mut self, text: &str) {
+        self.print(&format!("{text}\n"));
+    }
+
+    fn gone_back(&mut self, id: Seq, record: Option<&Record>) {
+        self.print(&match record {
+            None => format!("warning: change #{id} was not confirmed and could not go back\n"),
+            Some(record) => {
+                let steps: Vec<Step> =
+                    record.steps().iter().filter(|step| step.is_operation()).cloned().collect();
+                format!("goes back: change #{id} was not confirmed\n{}", plan::steps(&steps))
+            }
+        });
     }
 
     fn heeded(&mut self, heeded: &Heeded) {

@@ -51,6 +51,12 @@ pub enum CallError {
 
 /// A client of the agent that listens at a socket.
 pub async fn connect(socket: &Path) -> Result<Client, CallError> {
+    let client = AgentClient::new(channel(socket).await?);
+    Ok(client.max_decoding_message_size(LARGEST).max_encoding_message_size(LARGEST))
+}
+
+/// A channel to the agent that listens at a socket, for any of its services.
+pub async fn channel(socket: &Path) -> Result<Channel, CallError> {
     let path = socket.to_owned();
     let connector = service_fn(move |_| {
         let path = path.clone();
@@ -59,9 +65,7 @@ pub async fn connect(socket: &Path) -> Result<Client, CallError> {
     // The address is only for the protocol's headers: the connector knows where to go.
     let endpoint = Endpoint::from_static("http://kilter.invalid");
     match endpoint.connect_with_connector(connector).await {
-        Ok(channel) => Ok(AgentClient::new(channel)
-            .max_decoding_message_size(LARGEST)
-            .max_encoding_message_size(LARGEST)),
+        Ok(channel) => Ok(channel),
         Err(error) => {
             let (socket, source) = (socket.to_owned(), root(&error));
             let kind = source.downcast_ref::<std::io::Error>().map(std::io::Error::kind);

@@ -13,6 +13,7 @@ pub(crate) const WORDS: &[(&str, &str)] = &[
     ("author", "author"),
     ("scope", "scope"),
     ("edge_type", "edge"),
+    ("Recording.stage", "stage"),
 ];
 
 /// Fields that hold JSON as text.
@@ -32,7 +33,8 @@ pub(crate) const TEXTS: &[&str] = &[
 pub(crate) const MOMENTS: &[&str] = &["start", "stop", "Moment.at", "deadline"];
 
 /// Fields that are spans of time.
-pub(crate) const SPANS: &[&str] = &["within", "timeout"];
+pub(crate) const SPANS: &[&str] =
+    &["within", "timeout", "RetryRule.period", "RetryRule.longest", "ApplyRequest.wait", "ApplyBody.wait"];
 
 /// Alternatives that stand among the fields of their message, without a name of their own.
 pub(crate) const FLAT: &[&str] = &["Probe.what"];
@@ -41,6 +43,7 @@ pub(crate) const FLAT: &[&str] = &["Probe.what"];
 pub(crate) const STRICT: &[&str] = &[
     "DeclaredItem",
     "ConfirmWithin",
+    "RetryRule",
     "Document",
     "PlanBody",
     "ApplyBody",

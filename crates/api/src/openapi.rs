@@ -51,10 +51,14 @@ pub struct Parameter {
 pub enum Answer {
     /// A message.
     Message(&'static str),
-    /// JSON of any shape.
-    Json,
+    /// JSON of this shape, as a JSON Schema.
+    Json(fn() -> Value),
     /// Text of this media type.
     Text(&'static str),
+    /// JSON of this shape, or text for people.
+    JsonOrText(fn() -> Value),
+    /// A drawing, or what it is drawn from.
+    Drawing,
     /// A message, or its progress as server-sent events.
     Progress(&'static str),
 }
@@ -180,8 +184,16 @@ fn described(operation: &Operation) -> Value {
 fn answered(answer: Answer) -> Value {
     let content = match answer {
         Answer::Message(message) => json!({ "application/json": { "schema": reference(message) } }),
-        Answer::Json => json!({ "application/json": { "schema": {} } }),
+        Answer::Json(shape) => json!({ "application/json": { "schema": shape() } }),
         Answer::Text(media) => json!({ media: { "schema": { "type": "string" } } }),
+        Answer::JsonOrText(shape) => json!({
+            "application/json": { "schema": shape() },
+            "text/plain": { "schema": { "type": "string" } },
+        }),
+        Answer::Drawing => json!({
+            "image/svg+xml": { "schema": { "type": "string" } },
+            "text/vnd.graphviz": { "schema": { "type": "string" } },
+        }),
         Answer::Progress(message) => json!({
             "application/json": { "schema": reference(message) },
             "text/event-stream": { "schema": { "type": "string" } },
@@ -201,8 +213,37 @@ fn form(form: Form) -> Value {
     }
 }
 
-fn reference(message: &str) -> Value {
+/// The schema of a message, by its name.
+pub fn reference(message: &str) -> Value {
     json!({ "$ref": format!("#/components/schemas/{message}") })
+}
+
+/// The schema of a list of messages.
+pub fn list(message: &str) -> Value {
+    json!({ "type": "array", "items": reference(message) })
+}
+
+/// The schema of one message, or of a list of them.
+pub fn one_or_list(message: &str) -> Value {
+    json!({ "anyOf": [reference(message), list(message)] })
+}
+
+/// The schema of an object that has these fields, all of them.
+pub fn object(fields: &[(&str, Value)]) -> Value {
+    let properties: Map<String, Value> =
+        fields.iter().map(|(name, schema)| ((*name).to_owned(), schema.clone())).collect();
+    let names: Vec<&str> = fields.iter().map(|(name, _)| *name).collect();
+    json!({ "type": "object", "properties": properties, "required": names })
+}
+
+/// The schema of a number from 0.
+pub fn number() -> Value {
+    json!({ "type": "integer", "minimum": 0 })
+}
+
+/// The schema of numbers from 0 by words.
+pub fn numbers() -> Value {
+    json!({ "type": "object", "additionalProperties": number() })
 }
 
 /// The JSON Schema of every message and enumeration.

@@ -73,6 +73,11 @@ impl Problem {
             Reason::Unavailable => Code::Unavailable,
             Reason::Unspecified | Reason::Broken => Code::Internal,
         };
+        self.into_status_with(code)
+    }
+
+    /// The status that carries it, with a code of its own.
+    pub fn into_status_with(self, code: Code) -> Status {
         let message = self.to_string();
         let any = prost_types::Any { type_url: NAME.to_owned(), value: self.encode_to_vec() };
         let rich = RichStatus { code: code.into(), message: message.clone(), details: vec![any] };

@@ -38,6 +38,7 @@ words!(on_failure, OnFailure, "ON_FAILURE_");
 words!(author, Author, "AUTHOR_");
 words!(scope, Scope, "SCOPE_");
 words!(edge, EdgeType, "EDGE_TYPE_");
+words!(stage, RecordingStage, "RECORDING_STAGE_");
 
 /// JSON as text: written as what it is.
 pub(crate) mod json {

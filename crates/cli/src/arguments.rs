@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    apply, check, confirm, diff, events, explain, export, get, graph, kinds, pause, plan, resync, revert,
-    source, status, timeline, txn, wait, watch,
+    apply, check, confirm, diff, events, explain, export, get, graph, kinds, nodes, pause, plan, record,
+    resync, revert, rollout, source, status, timeline, txn, wait, watch,
 };
-use crate::daemon::Daemon;
+use crate::daemon::{Daemon, Distributor, Replay};
+use crate::eventflow::Eventflow;
 
 /// Keeps a machine in the state its owner declared.
 #[derive(Clone, Debug, Parser)]
@@ -29,8 +30,14 @@ pub enum Verb {
     Up(Up),
     /// Keep this network until stopped: the daemon.
     Agent(Daemon),
+    /// Bring what the store of a cluster holds to its nodes, until stopped.
+    Distributor(Distributor),
     /// Declare documents to the agent, or carry out a stored plan.
     Apply(apply::Apply),
+    /// List the nodes of a cluster and how they stand, or say what one is.
+    Nodes(nodes::Nodes),
+    /// Bring documents to nodes of a cluster in waves, and take everything back if a wave does not pass.
+    Rollout(rollout::Rollout),
     /// Show what documents would do, without changing anything.
     Plan(plan::Plan),
     /// Show how documents differ from what is, or one moment from another.
@@ -53,6 +60,10 @@ pub enum Verb {
     Timeline(timeline::Timeline),
     /// List events, or show one.
     Events(events::Events),
+    /// Write the run of the agent down from now on, for `replay`; end that, or show how it stands.
+    Record(record::Record),
+    /// Run a recorded run once more, without touching anything, and tell where it differs.
+    Replay(Replay),
     /// Recompute and re-read.
     Resync(resync::Resync),
     /// Keep a change that waits for its confirmation, give it more time, or take it back.
@@ -73,6 +84,8 @@ pub enum Verb {
     Schema,
     /// List what may be declared, without an agent.
     Kinds(kinds::Kinds),
+    /// Keep EventFlow objects in a Kubernetes cluster.
+    Eventflow(Eventflow),
     /// Print the completions of a shell.
     Completions {
         /// The shell.
@@ -134,4 +147,10 @@ pub struct Up {
     /// Do it inside fresh namespaces: nothing of the machine is touched, and everything is gone at the end.
     #[arg(long)]
     pub sandbox: bool,
+    /// Remove everything that is declared when it ends, instead of leaving the network as it is.
+    #[arg(long, conflicts_with = "sandbox")]
+    pub clean_up: bool,
+    /// Write the run down, for `replay`; what the file held before goes to FILE.1.
+    #[arg(long, value_name = "FILE")]
+    pub record: Option<PathBuf>,
 }

@@ -19,12 +19,13 @@ pub(crate) fn declaration(
     Ok(Declaration { source: source.to_owned(), items, removed: Vec::new(), everything })
 }
 
-fn item(declared: &Declared) -> DeclaredItem {
+/// An item of a document, with its place.
+pub fn item(declared: &Declared) -> DeclaredItem {
     let value = export::to_json(&declared.value).unwrap_or_else(|| declared.value.to_json());
     let place = &declared.place;
     DeclaredItem {
         key: declared.key.to_string(),
-        kind: declared.kind.to_owned(),
+        kind: declared.kind.to_string(),
         value: value.to_string(),
         place: Some(Place { file: place.file.to_string(), line: place.line, column: place.column }),
     }

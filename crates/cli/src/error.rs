@@ -35,6 +35,9 @@ pub enum CommandError {
     /// A stored plan cannot be used.
     #[error(transparent)]
     StoredPlan(#[from] StoredPlanError),
+    /// A recording cannot be read, or is none.
+    #[error("the recording cannot be replayed")]
+    Recording(#[source] Box<dyn Error + Send + Sync>),
     /// The machine does not let us.
     #[error("{attempt}")]
     Refused {
@@ -62,7 +65,11 @@ impl CommandError {
     /// How the command ends.
     pub fn exit(&self) -> Exit {
         match self {
-            Self::Unreadable(_) | Self::Empty(_) | Self::Invalid(_) | Self::StoredPlan(_) => Exit::Invalid,
+            Self::Unreadable(_)
+            | Self::Empty(_)
+            | Self::Invalid(_)
+            | Self::StoredPlan(_)
+            | Self::Recording(_) => Exit::Invalid,
             Self::Call(CallError::Unreachable { .. } | CallError::Gone(_)) => Exit::Unreachable,
             Self::Call(CallError::Answered(problem)) => match problem.reason() {
                 Reason::Invalid => Exit::Invalid,
@@ -86,6 +93,7 @@ pub fn report(error: &CommandError, output: &mut Output) {
         CommandError::Call(CallError::Answered(problem)) => answered(problem),
         CommandError::Call(_)
         | CommandError::StoredPlan(_)
+        | CommandError::Recording(_)
         | CommandError::Unreadable(_)
         | CommandError::Empty(_)
         | CommandError::Refused { .. }

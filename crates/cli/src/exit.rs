@@ -30,6 +30,8 @@ pub enum Exit {
     Unreachable = 9,
     /// There is no such item, transaction, event or source.
     Unknown = 10,
+    /// The replay of a run does something else than the run did.
+    Differs = 11,
     /// The agent ended: one of its handlers says that it must.
     HandlerFatal = 70,
     /// The agent ended: healing has failed as many times as it may.
@@ -40,7 +42,7 @@ pub enum Exit {
 
 impl Exit {
     /// Every way to end, by number.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Applied,
         Self::Failed,
         Self::Usage,
@@ -52,6 +54,7 @@ impl Exit {
         Self::Invalid,
         Self::Unreachable,
         Self::Unknown,
+        Self::Differs,
         Self::HandlerFatal,
         Self::HealingFailed,
         Self::StartupLate,
@@ -76,6 +79,7 @@ impl Exit {
             Self::Invalid => "invalid",
             Self::Unreachable => "unreachable",
             Self::Unknown => "unknown",
+            Self::Differs => "differs",
             Self::HandlerFatal => "handler fatal",
             Self::HealingFailed => "healing failed",
             Self::StartupLate => "startup late",

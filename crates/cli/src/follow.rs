@@ -15,12 +15,13 @@ use crate::output::Output;
 /// From how many operations on a bar is shown.
 const LONG: usize = 8;
 
-/// Tells how a change goes until it has ended.
+/// Tells how a change goes until it has ended; also if it shall wait for a confirmation and there is nothing to wait for.
 pub(crate) async fn follow(
     mut told: Streaming<Progress>,
     output: &mut Output,
     form: Form,
     is_plan_known: bool,
+    confirms: bool,
 ) -> Result<Exit, CommandError> {
     let mut bar = None;
     while let Some(progress) = told.message().await.map_err(CallError::from)? {
@@ -36,7 +37,14 @@ pub(crate) async fn follow(
                 if let Some(bar) = &bar {
                     bar.finish_and_clear();
                 }
-                return tell(&ended, output, form);
+                let exit = tell(&ended, output, form)?;
+                let stands = !matches!(exit, Exit::Reverted | Exit::RevertFailed);
+                if confirms && stands && ended.confirmation.is_none() && form == Form::Table {
+                    output.print(
+                        "nothing is declared otherwise than before: nothing waits for a confirmation\n",
+                    )?;
+                }
+                return Ok(exit);
             }
             None => {}
         }
@@ -97,5 +105,35 @@ fn exit(ended: &Ended) -> Exit {
         Outcome::Incomplete => Exit::Incomplete,
         Outcome::Reverted => Exit::Reverted,
         Outcome::RevertFailed => Exit::RevertFailed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kilter_api::v1::TransactionSummary;
+
+    use super::*;
+
+    #[test]
+    fn every_outcome_has_its_own_code() {
+        let ended = |outcome: Outcome| Ended {
+            transaction: Some(TransactionSummary {
+                outcome: outcome.into(),
+                ..TransactionSummary::default()
+            }),
+            ..Ended::default()
+        };
+        let codes = [
+            (Outcome::Applied, Exit::Applied),
+            (Outcome::Unspecified, Exit::Applied),
+            (Outcome::Pending, Exit::Pending),
+            (Outcome::Incomplete, Exit::Incomplete),
+            (Outcome::Reverted, Exit::Reverted),
+            (Outcome::RevertFailed, Exit::RevertFailed),
+        ];
+        for (outcome, code) in codes {
+            assert_eq!(exit(&ended(outcome)), code, "{outcome:?}");
+        }
+        assert_eq!(exit(&Ended::default()), Exit::Applied, "nothing had to be done");
     }
 }

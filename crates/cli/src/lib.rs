@@ -10,8 +10,9 @@ mod chain;
 pub mod commands;
 mod consent;
 pub mod daemon;
-mod declare;
+pub mod declare;
 mod error;
+pub mod eventflow;
 pub mod exit;
 mod follow;
 #[cfg(test)]

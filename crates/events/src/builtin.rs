@@ -10,7 +10,7 @@ use serde_json::{Value as Json, json};
 use crate::declare::{AskedResync, DeclaredChange};
 use crate::effect::EffectEnded;
 use crate::event::{
-    Direction, EventKind, EventKinds, Method, ReadValue, Scope, UpdateMode, from_json, to_json,
+    Direction, EventKind, EventKinds, Method, ReadValue, Scope, UpdateMode, from_json, to_json, whole,
 };
 use crate::inputs::Inputs;
 
@@ -74,7 +74,9 @@ impl EventKind for DatabaseResync {
 
     fn encode(&self) -> Json {
         let leftovers = &self.leftovers;
-        json!({"local": self.local, "inputs": self.inputs, "external": self.external, "leftovers": leftovers})
+        let external = self.external.iter().map(|(source, items)| (source.clone(), whole(said(items))));
+        let external: serde_json::Map<_, _> = external.collect();
+        json!({"local": self.local, "inputs": self.inputs, "external": external, "leftovers": leftovers})
     }
 
     fn decode(body: Json, values: &dyn ReadValue) -> Result<Self, String> {
@@ -92,6 +94,10 @@ impl EventKind for DatabaseResync {
         let external = external.collect::<Result<_, String>>()?;
         Ok(Self { local: plain.local, inputs: plain.inputs, external, leftovers: plain.leftovers })
     }
+}
+
+fn said(items: &ExternalItems) -> impl Iterator<Item = (&Key, Option<&ValueRef>)> {
+    items.iter().map(|(key, value)| (key, Some(value)))
 }
 
 fn read_items(items: &BTreeMap<Key, Json>, values: &dyn ReadValue) -> Result<ExternalItems, String> {
@@ -172,7 +178,8 @@ impl EventKind for ExternalChange {
     }
 
     fn encode(&self) -> Json {
-        json!({"source": self.source, "changes": self.changes})
+        let changes = self.changes.iter().map(|(key, value)| (key, value.as_ref()));
+        json!({"source": self.source, "changes": whole(changes)})
     }
 
     fn decode(body: Json, values: &dyn ReadValue) -> Result<Self, String> {
@@ -215,7 +222,7 @@ impl EventKind for ExternalResync {
     }
 
     fn encode(&self) -> Json {
-        json!({"source": self.source, "items": self.items})
+        json!({"source": self.source, "items": whole(said(&self.items))})
     }
 
     fn decode(body: Json, values: &dyn ReadValue) -> Result<Self, String> {
@@ -338,7 +345,7 @@ impl EventKind for Observed {
     fn encode(&self) -> Json {
         let plain = self.0.iter().map(|seen| PlainObservation {
             key: seen.key.clone(),
-            value: seen.value.as_ref().map(ValueRef::to_json),
+            value: seen.value.as_ref().map(ValueRef::to_whole_json),
             origin: seen.origin,
         });
         to_json(&plain.collect::<Vec<_>>())

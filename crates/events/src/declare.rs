@@ -6,7 +6,7 @@ use kilter_scheduler::{Key, OnFailure, Retry, ValueRef};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 
-use crate::event::{EventKind, Method, ReadValue, Scope, UpdateMode, from_json, to_json};
+use crate::event::{EventKind, Method, ReadValue, Scope, UpdateMode, from_json, to_json, whole};
 
 /// How much of what a source declares it speaks about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,7 +22,7 @@ pub enum Extent {
 }
 
 /// What one source declares, or takes back.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct Said {
     /// The source. One that has not spoken yet takes its place after all others.
     pub source: String,
@@ -82,8 +82,12 @@ impl EventKind for DeclaredChange {
     }
 
     fn encode(&self) -> Json {
+        let said = self.said.iter().map(|Said { source, changes, extent }| {
+            let changes = whole(changes.iter().map(|(key, value)| (key, value.as_ref())));
+            json!({"source": source, "changes": changes, "extent": extent})
+        });
         json!({
-            "said": self.said,
+            "said": said.collect::<Vec<_>>(),
             "on_failure": self.on_failure,
             "retry": self.retry,
             "description": self.description,
@@ -124,6 +128,9 @@ pub struct AskedResync {
     pub scope: Scope,
     /// Whether items of ours that nobody declares are removed, by a full or upstream resync.
     pub prune: bool,
+    /// Whether what fails is tried again, also if it was declared without that.
+    #[serde(default)]
+    pub retry: bool,
     /// Who asks, and why; for people.
     pub description: String,
 }

@@ -93,6 +93,14 @@ impl<F: Fn(&Key, &Json) -> Result<ValueRef, String>> ReadValue for F {
     }
 }
 
+/// Values as they are written down, by key.
+pub(crate) fn whole<'a>(items: impl IntoIterator<Item = (&'a Key, Option<&'a ValueRef>)>) -> Json {
+    let written = |(key, value): (&Key, Option<&ValueRef>)| {
+        (key.to_string(), value.map_or(Json::Null, ValueRef::to_whole_json))
+    };
+    Json::Object(items.into_iter().map(written).collect())
+}
+
 /// A kind of event.
 ///
 /// **Assumes** that every method is a pure function: an event that is read again is the same event.

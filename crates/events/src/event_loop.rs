@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use kilter_scheduler::{Plan, Record, Scheduler, Timestamp, Txn};
+use serde_json::Value as Json;
 
 use crate::builtin::VerificationResync;
 use crate::draft::{Internal, Staged};
@@ -21,7 +22,7 @@ use crate::health::{Health, Level};
 use crate::history::EventHistory;
 use crate::inputs::Inputs;
 use crate::queue::{Inbox, Producer, Queue, Queued};
-use crate::recording::{Line, Recorder};
+use crate::recording::{Heritage, Line, Recorder, graph_hash};
 use crate::settings::{Settings, SettingsError};
 use crate::step::{Counts, Step};
 use crate::turn::{Answer, COMPONENT, Closed, Core, Turn, Work};
@@ -56,17 +57,17 @@ pub struct Parts {
 /// it does depends only on what it was told, in order.
 pub struct EventLoop {
     pub(crate) core: Core,
-    queue: Queue,
+    pub(crate) queue: Queue,
     producer: Producer,
     pub(crate) turn: Option<Turn>,
     pub(crate) awaited: Option<Awaited>,
     pub(crate) outputs: VecDeque<Step>,
     /// A verification is to follow when there is no follow-up left; the event it follows from.
-    verify: Option<u64>,
+    pub(crate) verify: Option<u64>,
     /// When the startup resync must be there.
-    startup_deadline: Timestamp,
-    fatal: Option<Fatal>,
-    stopped: bool,
+    pub(crate) startup_deadline: Timestamp,
+    pub(crate) fatal: Option<Fatal>,
+    pub(crate) stopped: bool,
     recorder: Option<Recorder>,
 }
 
@@ -77,7 +78,6 @@ impl EventLoop {
         let Parts { scheduler, handlers, sources, stopwatch } = parts;
         let inbox = Inbox::new(settings.queue);
         let startup_deadline = now.after(settings.startup_deadline);
-        let period = settings.periodic_healing.then_some(settings.periodic_interval);
         let mut health = Health::default();
         health.report(COMPONENT, Level::OutOfSync, "waits for the startup resync");
         Ok(Self {
@@ -89,7 +89,7 @@ impl EventLoop {
                 inputs: Inputs::default(),
                 external: External::new(&sources),
                 internal: Internal::default(),
-                healing: Healing::new(settings.healing_retry(), period),
+                healing: Healing::of(&settings),
                 health,
                 history: EventHistory::new(settings.limits()),
                 counts: Counts::default(),
@@ -168,17 +168,55 @@ impl EventLoop {
 
     /// Begins to write down everything that is needed to replay the run.
     ///
-    /// **Assumes** that nothing has happened yet.
-    pub fn record(&mut self, now: Timestamp) {
-        let started = Line::Started { now, settings: self.core.settings.clone() };
+    /// **Assumes** that nothing has happened yet, but that numbers and places were given.
+    pub fn record(&mut self, by: &str, now: Timestamp) {
+        let heritage = Heritage {
+            txn: self.core.scheduler.last_seq(),
+            event: self.core.next_seq,
+            sources: self.core.external.iter().map(|(name, _)| name.to_string()).collect(),
+        };
+        let started =
+            Line::Started { now, settings: self.core.settings.clone(), heritage, by: by.to_owned() };
         self.recorder = Some(Recorder::new(started));
         self.queue.taken = Some(Vec::new());
         self.core.scheduler.keep_journal(true);
     }
 
+    /// Writes down that a kind was added to the scheduler which the program does not bring along; a replay is given the
+    /// description, and makes its descriptor of that.
+    ///
+    /// **Assumes** that no transaction is under way.
+    pub fn note_kind(&mut self, description: &Json) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.kind(description.clone());
+        }
+    }
+
     /// What was written down since it was last taken; each line is one line of JSON.
     pub fn take_recording(&mut self) -> Vec<Line> {
         self.recorder.as_mut().map(Recorder::take).unwrap_or_default()
+    }
+
+    /// Ends the recording: what was written down since it was last taken, and the graph as it is.
+    ///
+    /// **Assumes** that no transaction is under way.
+    pub fn end_recording(&mut self) -> Vec<Line> {
+        let Some(recorder) = self.recorder.take() else { return Vec::new() };
+        self.queue.taken = None;
+        self.core.scheduler.keep_journal(false);
+        recorder.end(graph_hash(&self.core.scheduler))
+    }
+
+    /// Whether nothing has happened yet, and nothing was taken over.
+    pub(crate) fn is_new(&self) -> bool {
+        self.core.next_seq == 0 && self.core.scheduler.last_seq() == 0
+    }
+
+    /// Takes over what an earlier loop left.
+    pub(crate) fn inherit(&mut self, heritage: &Heritage) {
+        self.core.scheduler.continue_after(heritage.txn);
+        self.core.next_seq = heritage.event;
+        self.place_sources(heritage.sources.iter().map(String::as_str));
     }
 
     /// What to do next.
@@ -283,7 +321,7 @@ impl EventLoop {
         let awaited = self.awaited.take();
         if let Some(recorder) = &mut self.recorder {
             recorder.told(self.core.scheduler.take_journal());
-            recorder.committed(record.as_deref(), now);
+            recorder.committed(record.as_deref(), None, now);
         }
         match awaited {
             Some(Awaited::Commit) => {
@@ -300,7 +338,7 @@ impl EventLoop {
         let awaited = self.awaited.take();
         if let Some(recorder) = &mut self.recorder {
             recorder.told(self.core.scheduler.take_journal());
-            recorder.committed(None, now);
+            recorder.committed(None, Some(why), now);
         }
         match awaited {
             Some(Awaited::Commit) => self.close(Answer::Abandoned(Some(why.into())), now),

@@ -132,6 +132,12 @@ impl External {
         }
     }
 
+    /// Takes what every source declares, and leaves the sources in their places.
+    pub(crate) fn take_items(&mut self) -> BTreeMap<String, ExternalItems> {
+        let taken = self.0.iter_mut();
+        taken.map(|source| (source.name.to_string(), std::mem::take(&mut source.items))).collect()
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.0.iter().all(|source| source.items.is_empty())
     }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use kilter_scheduler::{Retry, Timestamp};
 
 use crate::builtin::HealingResync;
+use crate::settings::Settings;
 
 /// What follows from the failure of a healing resync.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +34,13 @@ pub(crate) struct Healing {
 }
 
 impl Healing {
-    pub(crate) fn new(retry: Retry, period: Option<Duration>) -> Self {
+    /// As the settings say.
+    pub(crate) fn of(settings: &Settings) -> Self {
+        let period = settings.periodic_healing.then_some(settings.periodic_interval);
+        Self::new(settings.healing_retry(), period)
+    }
+
+    fn new(retry: Retry, period: Option<Duration>) -> Self {
         Self { retry, planned: None, failed: 0, period, next_periodic: None }
     }
 
@@ -47,7 +54,7 @@ impl Healing {
     /// Plans a healing resync, unless one is planned.
     pub(crate) fn plan(&mut self, error: &Arc<str>, now: Timestamp) {
         if self.planned.is_none() {
-            let delay = self.retry.delay(self.failed + 1);
+            let delay = self.retry.delay(self.failed + 1, now.0);
             self.planned = Some((now.after(delay), Arc::clone(error)));
         }
     }

@@ -49,17 +49,30 @@ impl EventHistory {
     /// The records that are asked for, oldest first.
     pub fn query(&self, query: Query) -> Vec<Arc<EventRecord>> {
         let all = || self.0.iter().cloned();
+        // The newest are asked for most: they are found from the end.
+        let reversed = |mut newest: Vec<Arc<EventRecord>>| {
+            newest.reverse();
+            newest
+        };
         match query {
             Query::All => all().collect(),
             Query::Seq(seq) => self.0.get(seq).cloned().into_iter().collect(),
-            Query::Range(from, to) => all().filter(|record| (from..=to).contains(&record.seq)).collect(),
+            Query::Range(from, to) => {
+                let newest = all().rev().skip_while(|record| record.seq > to);
+                reversed(newest.take_while(|record| record.seq >= from).collect())
+            }
             Query::Window { since, until } => all()
                 .filter(|record| since.is_none_or(|since| record.stop >= since))
                 .filter(|record| until.is_none_or(|until| record.start <= until))
                 .collect(),
             Query::First(count) => all().take(count).collect(),
-            Query::Last(count) => all().skip(self.0.len().saturating_sub(count)).collect(),
+            Query::Last(count) => reversed(all().rev().take(count).collect()),
         }
+    }
+
+    /// Every record, oldest first.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Arc<EventRecord>> {
+        self.0.iter()
     }
 
     /// How many records there are.

@@ -6,6 +6,7 @@
 //! [`turn`](self) for the thirteen steps of one event (`turn.rs`), [`Handler`] for who reacts, [`Step`] for what the
 //! driver does, [`replay`] for how a recorded run is held against itself.
 
+mod anew;
 pub mod banner;
 pub mod builtin;
 mod completion;
@@ -51,7 +52,7 @@ pub use history::{EventHistory, Query};
 pub use inputs::Inputs;
 pub use queue::{Producer, PushError};
 pub use record::{Difference, EventRecord, HandlerRecord};
-pub use recording::{Line, WrittenAnswer, WrittenItem, graph_hash};
-pub use replay::{ReplayError, Replayed, replay};
+pub use recording::{Heritage, Line, WrittenAnswer, WrittenItem, graph_hash};
+pub use replay::{Describe, ReplayError, Replayed, replay};
 pub use settings::{Settings, SettingsError};
 pub use step::{Counts, Opening, Step};

@@ -249,6 +249,17 @@ impl Queue {
         Some(self.note(queued))
     }
 
+    /// Closes the gate once more: this one passes it, and what waited at it waits in the inbox again, before everything
+    /// else.
+    pub(crate) fn put_back(&mut self, first: Queued) {
+        let mut inside = self.inbox.inside();
+        inside.taken -= self.delayed.len();
+        while let Some(queued) = self.delayed.pop_back() {
+            inside.events.push_front(queued);
+        }
+        inside.events.push_front(first);
+    }
+
     /// Answers everything but shutdown.
     pub(crate) fn answer_all(&mut self) {
         let mut inside = self.inbox.inside();

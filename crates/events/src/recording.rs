@@ -7,7 +7,8 @@
 use std::time::Duration;
 
 use kilter_scheduler::{
-    Answer, Failure, Key, OpId, Origin, Plan, PlanHash, Record, Retrieved, Scheduler, Timestamp, Told,
+    Answer, Failure, Key, Listing, OpId, Origin, Plan, PlanHash, Record, Retrieved, Scheduler, Timestamp,
+    Told,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
@@ -25,7 +26,15 @@ pub enum Line {
         now: Timestamp,
         /// How it was set.
         settings: Settings,
+        /// What an earlier loop left to it.
+        #[serde(default, skip_serializing_if = "Heritage::is_empty")]
+        heritage: Heritage,
+        /// Which program it was part of; for people.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        by: String,
     },
+    /// A kind was added that the program does not bring along, described so.
+    Kind(Json),
     /// An event was taken in.
     Taken(Written),
     /// The loop was asked what to do next.
@@ -50,6 +59,9 @@ pub enum Line {
         now: Timestamp,
         /// The hash of its plan; `None` if it was dropped, or planning is switched off.
         plan: Option<String>,
+        /// Why it was dropped, if somebody said so.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        refused: Option<String>,
     },
     /// The loop was told what its transaction would do.
     Planned {
@@ -63,6 +75,32 @@ pub enum Line {
         /// The hash of the graph.
         graph: String,
     },
+}
+
+/// What an earlier loop left to this one: where the numbers go on, and who has which place.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Heritage {
+    /// The last transaction.
+    pub txn: u64,
+    /// The next event.
+    pub event: u64,
+    /// The external sources, in their places.
+    pub sources: Vec<String>,
+}
+
+impl Heritage {
+    /// Numbers above this one cannot come out of a run.
+    const LAST: u64 = u64::MAX >> 1;
+
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Whether it can come out of a run.
+    pub(crate) fn is_possible(&self) -> bool {
+        self.txn <= Self::LAST && self.event <= Self::LAST
+    }
 }
 
 /// An answer as it is written down: without facts.
@@ -89,6 +127,12 @@ pub enum WrittenAnswer {
     Absent,
     /// Everything of a kind.
     Listed(Vec<WrittenItem>),
+    /// Everything of a kind, and what the listing is called.
+    ListedAs(Listing, Vec<WrittenItem>),
+    /// Everything of a kind is as it was listed.
+    AsListed,
+    /// A kind may not be as it was listed.
+    NotAsListed,
 }
 
 /// An item that was read.
@@ -101,7 +145,7 @@ pub struct WrittenItem {
 
 impl From<&Retrieved> for WrittenItem {
     fn from(seen: &Retrieved) -> Self {
-        Self { key: seen.key.clone(), value: seen.value.to_json(), origin: seen.origin }
+        Self { key: seen.key.clone(), value: seen.value.to_whole_json(), origin: seen.origin }
     }
 }
 
@@ -123,6 +167,11 @@ impl From<&Answer> for WrittenAnswer {
             Answer::Found(seen) => Self::Found(seen.into()),
             Answer::Absent => Self::Absent,
             Answer::Listed(list) => Self::Listed(list.iter().map(Into::into).collect()),
+            Answer::ListedAs(listing, list) => {
+                Self::ListedAs(*listing, list.iter().map(Into::into).collect())
+            }
+            Answer::AsListed => Self::AsListed,
+            Answer::NotAsListed => Self::NotAsListed,
         }
     }
 }
@@ -140,6 +189,12 @@ impl WrittenAnswer {
             Self::Listed(list) => {
                 Answer::Listed(list.into_iter().map(|item| item.read(values)).collect::<Result<_, _>>()?)
             }
+            Self::ListedAs(listing, list) => {
+                let list = list.into_iter().map(|item| item.read(values)).collect::<Result<_, _>>()?;
+                Answer::ListedAs(listing, list)
+            }
+            Self::AsListed => Answer::AsListed,
+            Self::NotAsListed => Answer::NotAsListed,
         })
     }
 }
@@ -171,6 +226,17 @@ impl Recorder {
         std::mem::take(&mut self.0)
     }
 
+    /// Everything that is left, and the end of the run.
+    pub(crate) fn end(mut self, graph: String) -> Vec<Line> {
+        self.0.push(Line::Ended { graph });
+        self.0
+    }
+
+    /// A kind was added.
+    pub(crate) fn kind(&mut self, description: Json) {
+        self.0.push(Line::Kind(description));
+    }
+
     /// The loop took these events and, if it matters, was asked what to do next.
     pub(crate) fn asked(&mut self, now: Timestamp, taken: &[Event], matters: bool) {
         self.0.extend(taken.iter().map(|event| Line::Taken(event.written())));
@@ -181,9 +247,9 @@ impl Recorder {
         self.0.extend(journal.into_iter().map(Line::from));
     }
 
-    pub(crate) fn committed(&mut self, record: Option<&Record>, now: Timestamp) {
+    pub(crate) fn committed(&mut self, record: Option<&Record>, refused: Option<&str>, now: Timestamp) {
         let plan = record.and_then(record_hash);
-        self.0.push(Line::Committed { now, plan });
+        self.0.push(Line::Committed { now, plan, refused: refused.map(ToOwned::to_owned) });
     }
 
     pub(crate) fn planned(&mut self, plan: Option<&Plan>, now: Timestamp) {

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use kilter_scheduler::{OpId, Plan, PlanHash, Record, Stage, Txn};
+use kilter_scheduler::{Act, Descriptor, Key, OpId, Plan, PlanHash, Record, Stage, Txn};
+use serde_json::Value as Json;
 
 use crate::event::{DecodeError, EventKinds, ReadValue};
 use crate::event_loop::EventLoop;
@@ -21,6 +22,14 @@ pub enum ReplayError {
         /// Why.
         #[source]
         source: DecodeError,
+    },
+    /// A kind could not be added.
+    #[error("line {line}: the kind cannot be added: {reason}")]
+    Kind {
+        /// The line.
+        line: usize,
+        /// Why.
+        reason: String,
     },
     /// An event was not taken.
     #[error("line {line}: the event is not taken")]
@@ -51,6 +60,19 @@ pub enum ReplayError {
     },
 }
 
+impl ReplayError {
+    /// The line.
+    pub fn line(&self) -> usize {
+        match self {
+            Self::Event { line, .. }
+            | Self::Kind { line, .. }
+            | Self::Push { line, .. }
+            | Self::Answer { line, .. }
+            | Self::Differs { line, .. } => *line,
+        }
+    }
+}
+
 /// What was replayed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Replayed {
@@ -60,18 +82,23 @@ pub struct Replayed {
     pub events: usize,
 }
 
+/// Makes the descriptor of a kind that was added, out of its description.
+pub type Describe<'a> = &'a dyn Fn(&Json) -> Result<Box<dyn Descriptor>, String>;
+
 /// Replays a recording on a loop that is as the recorded one was at its start; `shown` sees every step.
 pub fn replay(
     events: &mut EventLoop,
     lines: impl IntoIterator<Item = Line>,
     kinds: &EventKinds,
     values: &dyn ReadValue,
+    describe: Describe<'_>,
     mut shown: impl FnMut(&Step),
 ) -> Result<Replayed, ReplayError> {
     let mut replay = Replay {
         events,
         kinds,
         values,
+        describe,
         txn: None,
         open: Vec::new(),
         record: None,
@@ -90,6 +117,7 @@ struct Replay<'a> {
     events: &'a mut EventLoop,
     kinds: &'a EventKinds,
     values: &'a dyn ReadValue,
+    describe: Describe<'a>,
     /// What the loop asks for.
     txn: Option<Txn>,
     /// Operations that were offered and not answered.
@@ -102,7 +130,18 @@ struct Replay<'a> {
 impl Replay<'_> {
     fn line(&mut self, line: usize, what: Line) -> Result<Option<Step>, ReplayError> {
         match what {
-            Line::Started { .. } => {}
+            Line::Started { heritage, .. } => {
+                let fits = line == 1 && heritage.is_possible();
+                self.expect(line, "a beginning", fits && self.events.is_new())?;
+                self.events.inherit(&heritage);
+            }
+            Line::Kind(description) => {
+                self.expect(line, "a kind", self.is_at(&[Stage::Idle]))?;
+                let wrong = |reason| ReplayError::Kind { line, reason };
+                let descriptor = (self.describe)(&description).map_err(wrong)?;
+                let added = self.events.scheduler_mut().register(descriptor);
+                added.map_err(|error| wrong(error.to_string()))?;
+            }
             Line::Taken(written) => {
                 let event = self.kinds.read(written, self.values);
                 let event = event.map_err(|source| ReplayError::Event { line, source })?;
@@ -118,11 +157,14 @@ impl Replay<'_> {
                 }
                 return Ok(Some(step));
             }
-            Line::Committed { now, plan } => {
+            Line::Committed { now, plan, refused } => {
                 self.expect(line, "a commit", self.events.awaits_commit() && self.is_at(&[Stage::Idle]))?;
                 let record = self.record.take();
                 self.same_plan(line, plan, record.as_deref().and_then(record_hash))?;
-                self.events.committed(record, now);
+                match refused {
+                    Some(why) if record.is_none() => self.events.refused(&why, now),
+                    _ => self.events.committed(record, now),
+                }
             }
             Line::Planned { now, plan } => {
                 self.expect(line, "a plan", self.events.awaits_plan() && self.is_at(&[Stage::Idle]))?;
@@ -186,10 +228,16 @@ impl Replay<'_> {
             }
             Line::Cancelled(reason) => self.events.scheduler_mut().cancel(&reason),
             Line::Finished(now) => {
-                self.expect(line, "an end", self.is_at(&[Stage::Ended]))?;
+                if self.is_at(&[Stage::Refreshing, Stage::Walking])
+                    && let Some(more) = self.events.scheduler_mut().next()
+                {
+                    return Err(differs(line, "the end of the transaction", told(&more.act)));
+                }
+                self.expect(line, "the end of the transaction", self.is_at(&[Stage::Ended]))?;
                 self.record = Some(self.events.scheduler_mut().finish(now));
             }
             Line::Started { .. }
+            | Line::Kind(_)
             | Line::Taken(_)
             | Line::Next(_)
             | Line::Committed { .. }
@@ -220,6 +268,18 @@ impl Replay<'_> {
         self.done.plans.extend(replayed);
         Ok(())
     }
+}
+
+/// What an actuator would be asked to do, for people.
+fn told(act: &Act) -> String {
+    let word = match act {
+        Act::Create { .. } => "create",
+        Act::Update { .. } => "update",
+        Act::Delete { .. } => "delete",
+        Act::Retrieve { .. } => "read",
+        Act::RetrieveAll { .. } => return "everything of a kind to be read".to_owned(),
+    };
+    format!("`{word} {}`", act.key().map(Key::as_str).unwrap_or_default())
 }
 
 fn differs(line: usize, recorded: impl Into<String>, replayed: impl Into<String>) -> ReplayError {

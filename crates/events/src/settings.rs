@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kilter_scheduler::{Limits, Retry};
+use kilter_scheduler::{Jitter, Limits, Retry, span};
 use serde::{Deserialize, Serialize};
 
 /// The settings of the loop.
@@ -25,6 +25,9 @@ pub struct Settings {
     /// The longest delay between two retries. Default: 60 s.
     #[serde(with = "span")]
     pub retry_cap: Duration,
+    /// How much longer the delays may be; for programs to say, not for people. Default: not at all.
+    #[serde(skip)]
+    pub retry_jitter: Jitter,
     /// How long the startup resync may take to arrive. Default: 30 s.
     #[serde(with = "span")]
     pub startup_deadline: Duration,
@@ -75,6 +78,7 @@ impl Default for Settings {
             retry_attempts: 3,
             retry_backoff: true,
             retry_cap: seconds(60),
+            retry_jitter: Jitter::default(),
             startup_deadline: seconds(30),
             healing_delay: seconds(5),
             healing_attempts: 3,
@@ -154,12 +158,17 @@ impl Settings {
     }
 
     pub(crate) fn txn_retry(&self) -> Option<Retry> {
-        self.retry.then(|| Retry {
+        self.retry.then(|| self.asked_retry())
+    }
+
+    /// The retry of whoever asks for one, also if there is none otherwise.
+    pub(crate) fn asked_retry(&self) -> Retry {
+        Retry {
             period: self.retry_delay,
             count: Some(self.retry_attempts),
             backoff_cap: self.retry_backoff.then_some(self.retry_cap),
-            jitter: Duration::ZERO,
-        })
+            jitter: self.retry_jitter,
+        }
     }
 
     /// When healing is tried, as a retry: the delay doubles up to the cap.
@@ -168,36 +177,8 @@ impl Settings {
             period: self.healing_delay,
             count: Some(self.healing_attempts),
             backoff_cap: Some(self.healing_cap),
-            jitter: Duration::ZERO,
+            jitter: self.retry_jitter,
         }
-    }
-}
-
-/// Spans as text: `500ms`, `30s`, `5m`, `24h`.
-mod span {
-    use std::time::Duration;
-
-    use serde::de::Error;
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    const UNITS: [(&str, u64); 4] = [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000)];
-
-    pub(super) fn serialize<S: Serializer>(span: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-        let millis = u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
-        let fits = |unit: &&(&str, u64)| millis.is_multiple_of(unit.1);
-        let (unit, size) = UNITS.iter().rev().find(fits).unwrap_or(&UNITS[0]);
-        serializer.collect_str(&format_args!("{}{unit}", millis / size))
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        let digits = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
-        let (number, unit) = text.split_at(digits);
-        let size = UNITS.iter().find(|(name, _)| *name == unit).map(|(_, size)| *size);
-        let millis = number.parse::<u64>().ok().zip(size).and_then(|(number, size)| number.checked_mul(size));
-        millis.map(Duration::from_millis).ok_or_else(|| {
-            D::Error::custom(format!("`{text}` is not a span of time, hint: a number and one of ms, s, m, h"))
-        })
     }
 }
 

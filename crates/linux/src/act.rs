@@ -17,13 +17,17 @@
 
 use std::ops::Range;
 
+use kilter_model::linux::address::AddressKind;
+use kilter_model::linux::route::RouteKind;
+use kilter_model::linux::rule::RuleKind;
 use kilter_model::linux::{
     Existing, Fdb, Link, LinkAddress, LinkKind, Neighbour, Netns, NetnsName, Nftables, Port, Qdisc, Route,
     Rule, Sysctl, Unnumbered, Up,
 };
-use kilter_scheduler::{Act, Answer, Facts, Key, Value, ValueRef};
+use kilter_scheduler::{Act, Answer, Facts, Key, Kind, Transition, Value, ValueRef};
 use kilter_southbound::{Assignment, OperationError, Reply};
 
+use crate::former::{GivenBack, Place, Side};
 use crate::link::{GONE, remove};
 use crate::netlink::{KernelError, Message};
 use crate::order::{LinkFacts, Order, Site};
@@ -57,6 +61,8 @@ struct Ordered {
     reply: Reply,
     /// What has to be taken back if it fails.
     promised: Option<(NetnsName, String)>,
+    /// What is to be made, if something is.
+    asked: Option<ValueRef>,
 }
 
 /// Acts on namespaces themselves.
@@ -115,7 +121,8 @@ pub(crate) fn act(shared: &Shared, name: &NetnsName, mut assignments: Vec<Assign
                 let start = messages.len();
                 messages.append(&mut order.messages);
                 let range = start..messages.len();
-                ordered.push(Ordered { key, order, range, reply, promised: promised(&act) });
+                let asked = if let Act::Create { value, .. } = &act { Some(value.clone()) } else { None };
+                ordered.push(Ordered { key, order, range, reply, promised: promised(&act), asked });
             }
             Ok(Prepared::Remove(index)) => doomed.push((index, key, reply)),
             Ok(Prepared::Answer(answer)) => answered.push((reply, answer)),
@@ -123,9 +130,11 @@ pub(crate) fn act(shared: &Shared, name: &NetnsName, mut assignments: Vec<Assign
         }
     }
     let results = site.space.requests().change(&messages);
-    for Ordered { key, order, range, reply, promised } in ordered {
+    for Ordered { key, mut order, range, reply, promised, asked } in ordered {
+        let given_back = order.given_back.take();
         let answer = order.answer(&results[range], &key);
-        let answer = second_thought(&site, &key, answer);
+        forget_given_back(shared, given_back, &answer);
+        let answer = second_thought(&site, &key, asked.as_ref(), answer);
         settle(shared, &key, &answer, promised);
         answered.push((reply, answer));
     }
@@ -161,17 +170,27 @@ fn is_loosening(act: &Act) -> bool {
 }
 
 /// Puts off what a link of ours may be spared; what is not ours is done at once.
-fn put_off_loosening(shared: &Shared, netns: &str, order: Order, key: &Key) -> Answer {
+fn put_off_loosening(shared: &Shared, netns: &str, mut order: Order, key: &Key) -> Answer {
+    let given_back = order.given_back.take();
     let index = order.messages.first().and_then(link::write::index_of);
     let Some(index) = index.filter(|index| crate::mark::is_ours(*index)) else {
         let sent = shared.spaces.get(netns).map(|space| space.requests().change(&order.messages));
-        return match sent {
+        let answer = match sent {
             Ok(results) => order.answer(&results, key),
             Err(error) => error.into(),
         };
+        forget_given_back(shared, given_back, &answer);
+        return answer;
     };
     shared.put_off(netns, |waiting| waiting.messages.entry(index).or_default().extend(order.messages));
     Answer::done()
+}
+
+/// What was given back is not remembered any more.
+fn forget_given_back(shared: &Shared, given_back: Option<GivenBack>, answer: &Answer) {
+    if let (Some(given_back), Answer::Done { .. }) = (given_back, answer) {
+        shared.formers.settle(&given_back);
+    }
 }
 
 /// Carries out what was put off in a namespace.
@@ -252,7 +271,10 @@ fn settle(shared: &Shared, key: &Key, answer: &Answer, promised: Option<(NetnsNa
         | Answer::Accepted { .. }
         | Answer::Found(_)
         | Answer::Absent
-        | Answer::Listed(_) => {}
+        | Answer::Listed(_)
+        | Answer::ListedAs(..)
+        | Answer::AsListed
+        | Answer::NotAsListed => {}
     }
 }
 
@@ -261,15 +283,30 @@ fn link_key(key: &Key) -> Option<(&str, &str)> {
     key.as_str().strip_prefix("linux/link/")?.split_once('/')
 }
 
-/// An address that is there already, with our mark, is what was asked for: it came back with its link.
-fn second_thought(site: &Site<'_>, key: &Key, answer: Answer) -> Answer {
-    let Answer::Failed(failure) = &answer else { return answer };
-    if !failure.message.contains("(EEXIST)") || !key.as_str().starts_with("linux/address/") {
+/// What is there already and as it was asked for is adopted: an address of ours that came back with its link, or what
+/// somebody else made.
+fn second_thought(site: &Site<'_>, key: &Key, asked: Option<&ValueRef>, answer: Answer) -> Answer {
+    let (Answer::Failed(failure), Some(asked)) = (&answer, asked) else { return answer };
+    if !failure.message.contains("(EEXIST)") || !matches!(room(key), "address" | "route" | "rule") {
         return answer;
     }
-    match crate::survey::one(site.shared, key, None) {
-        Ok(Some(found)) if found.origin == Some(kilter_scheduler::Origin::Declared) => Answer::done(),
+    match crate::survey::one(site.shared, key, Some(asked)) {
+        Ok(Some(found)) if is_as_asked(key, &found.value, asked) => Answer::Done { facts: found.facts },
         _ => answer,
+    }
+}
+
+/// Whether what was found needs no change to be what was asked for.
+fn is_as_asked(key: &Key, found: &ValueRef, asked: &ValueRef) -> bool {
+    fn same<K: Kind>(kind: &K, key: &Key, found: &ValueRef, asked: &ValueRef) -> bool {
+        let values = found.downcast::<K::Value>().zip(asked.downcast::<K::Value>());
+        values.is_some_and(|(found, asked)| kind.transition(key, found, asked) == Transition::Same)
+    }
+    match room(key) {
+        "address" => same(&AddressKind, key, found, asked),
+        "route" => same(&RouteKind, key, found, asked),
+        "rule" => same(&RuleKind, key, found, asked),
+        _ => false,
     }
 }
 
@@ -294,7 +331,7 @@ fn create(site: &mut Site<'_>, key: &Key, value: &ValueRef, needs: &[(Key, Facts
         "address" => address::create(site, typed::<LinkAddress>(key, value)?, needs).map(Into::into),
         "unnumbered" => unnumbered::create(site, typed::<Unnumbered>(key, value)?, needs).map(Into::into),
         "route" => route::create(site, typed::<Route>(key, value)?, needs).map(Into::into),
-        "rule" => Ok(rule::create(site, typed::<Rule>(key, value)?).into()),
+        "rule" => rule::create(site, typed::<Rule>(key, value)?).map(Into::into),
         "neighbour" => neighbour::create(site, typed::<Neighbour>(key, value)?, needs).map(Into::into),
         "fdb" => fdb::create(site, typed::<Fdb>(key, value)?, needs).map(Into::into),
         "qdisc" => qdisc::create(site, typed::<Qdisc>(key, value)?, needs).map(Into::into),
@@ -317,11 +354,11 @@ fn update(
         "existing" => existing::update(site, typed(key, old)?, typed(key, new)?, needs).map(Into::into),
         "up" => Ok(Order::nothing().into()),
         "port" => port::update(site, typed(key, old)?, typed(key, new)?, needs).map(Into::into),
-        "address" => address::update(site, typed(key, new)?, needs).map(Into::into),
+        "address" => address::update(site, typed(key, new)?, facts, needs).map(Into::into),
         "unnumbered" => unnumbered::create(site, typed(key, new)?, needs).map(Into::into),
-        "route" => route::update(site, typed(key, new)?, needs).map(Into::into),
+        "route" => route::update(site, typed(key, new)?, facts, needs).map(Into::into),
         "rule" => Ok(rule::update(site, typed(key, old)?, typed(key, new)?).into()),
-        "neighbour" => neighbour::create(site, typed(key, new)?, needs).map(Into::into),
+        "neighbour" => neighbour::update(site, typed(key, new)?, facts, needs).map(Into::into),
         "fdb" => fdb::update(site, typed(key, new)?, needs).map(Into::into),
         "qdisc" => qdisc::update(site, typed(key, new)?, needs).map(Into::into),
         "sysctl" => done(sysctl::set(site.shared, &site.space, typed(key, new)?)),
@@ -339,7 +376,7 @@ fn delete(
 ) -> Outcome {
     Ok(match room(key) {
         "link" => delete_link(site, typed(key, value)?, facts, needs),
-        "existing" => Ok(existing::delete().into()),
+        "existing" => existing::delete(site, typed(key, value)?, needs).map(Into::into),
         "up" => up::delete(site, typed(key, value)?, needs).map(Into::into),
         "port" => port::delete(site, typed(key, value)?, needs).map(Into::into),
         "address" => address::delete(site, typed(key, value)?, needs).map(Into::into),
@@ -368,7 +405,10 @@ fn delete_link(
     };
     site.shared.forget_link(site.netns.as_str(), &link.name);
     if matches!(link.kind, LinkKind::Loopback(_)) {
-        return Ok(Prepared::Answer(Answer::done()));
+        return link::let_go(site, index, Side::Link, &link.fields).map(Into::into);
+    }
+    for side in [Side::Link, Side::Port, Side::Up] {
+        site.shared.formers.forget(Place::new(&site.space, index, side));
     }
     Ok(Prepared::Remove(index))
 }

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use crate::ip;
 use crate::netlink::message::u32_at;
 use crate::netlink::{Attributes, KernelError, Message, Received, Refusal, Requests, flag, rtnl};
-use crate::order::{Order, Site};
+use crate::order::{Maker, Order, Site};
 
 const ADDRESS: u16 = 1;
 const LOCAL: u16 = 2;
@@ -37,15 +37,16 @@ pub(crate) fn create(
     Ok(Order::new("add address", vec![message]))
 }
 
-/// Changes lifetimes and flags of an address.
+/// Changes lifetimes and flags of an address; it stays whose it is.
 pub(crate) fn update(
     site: &mut Site<'_>,
     new: &LinkAddress,
+    own: Option<&Facts>,
     needs: &[(Key, Facts)],
 ) -> Result<Order, KernelError> {
     let index = site.index(&new.link, needs)?;
-    let message =
-        message(rtnl::NEWADDR, flag::CREATE | flag::REPLACE, index, &new.address, site.shared.protocol());
+    let protocol = Maker::protocol(site.shared, own);
+    let message = message(rtnl::NEWADDR, flag::CREATE | flag::REPLACE, index, &new.address, protocol);
     Ok(Order::new("change address", vec![message]))
 }
 
@@ -199,8 +200,12 @@ pub(crate) fn read_link(requests: &mut Requests, index: u32) -> Result<Vec<Seen>
     }
 }
 
+/// Asks for every address of the namespace.
+pub(crate) fn request_all() -> Message {
+    Message::new(rtnl::GETADDR, 0).body(&[0; 8])
+}
+
 /// Every address of the namespace.
 pub(crate) fn read_all(requests: &mut Requests) -> Result<Vec<Seen>, Refusal> {
-    let request = Message::new(rtnl::GETADDR, 0).body(&[0; 8]);
-    requests.dump(&request, Vec::new, |seen, received| seen.extend(decode(received)))
+    requests.dump(&request_all(), Vec::new, |seen, received| seen.extend(decode(received)))
 }

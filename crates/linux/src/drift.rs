@@ -7,7 +7,11 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
 
-use kilter_scheduler::{Item, Key, Observation, Resync, Scheduler, Timestamp, Transition, Txn, Unmet};
+use kilter_model::linux::{Link, LinkKind, NetnsName};
+use kilter_scheduler::{
+    Item, Key, Observation, Origin, Resync, Scheduler, Timestamp, Transition, Txn, Unmet, ValueRef, span,
+};
+use serde::{Deserialize, Serialize};
 
 use crate::watch::Noticed;
 
@@ -18,10 +22,11 @@ pub struct Sorted {
     pub drifted: Vec<Key>,
     /// What stands on items that are gone: the kernel takes it along, often without a word. To be read with them.
     pub affected: Vec<Key>,
+    /// Items that may or may not be as they should be: events of their namespace were lost, or what was heard does not
+    /// tell. To be read by their keys, without counting as drift.
+    pub unclear: Vec<Key>,
     /// Items that nobody declared, to be told to the scheduler.
     pub observed: Vec<Observation>,
-    /// Whether events were lost, so that everything has to be read again.
-    pub lost: bool,
 }
 
 /// Sorts what was noticed by what the scheduler knows.
@@ -32,11 +37,13 @@ pub fn sort(scheduler: &Scheduler, noticed: Vec<Noticed>) -> Sorted {
     let mut drifted = BTreeSet::new();
     let mut observed: BTreeMap<Key, Observation> = BTreeMap::new();
     let mut gone: BTreeSet<Key> = BTreeSet::new();
+    let mut unclear: BTreeSet<Key> = BTreeSet::new();
+    let mut lost: BTreeSet<NetnsName> = BTreeSet::new();
     for noticed in noticed {
         let observation = match noticed {
             Noticed::Item(observation) => observation,
-            Noticed::Overrun { .. } => {
-                sorted.lost = true;
+            Noticed::Overrun { netns } => {
+                lost.insert(netns);
                 continue;
             }
         };
@@ -44,7 +51,9 @@ pub fn sort(scheduler: &Scheduler, noticed: Vec<Noticed>) -> Sorted {
         let item = scheduler.item(key.as_str());
         let is_ours = item.as_ref().is_some_and(|item| item.declared.is_some() || item.base.is_some());
         if is_ours {
-            if differs(scheduler, &observation) {
+            if item.as_ref().is_some_and(|item| is_unclear(scheduler, item, &observation)) {
+                unclear.insert(key.clone());
+            } else if differs(scheduler, &observation) {
                 drifted.insert(key.clone());
                 if observation.value.is_none() && is_ground(key.as_str()) {
                     gone.insert(key.clone());
@@ -62,14 +71,62 @@ pub fn sort(scheduler: &Scheduler, noticed: Vec<Noticed>) -> Sorted {
         let affected = standing_on(&scheduler.items(), gone);
         sorted.affected = affected.into_iter().filter(|key| !drifted.contains(key)).collect();
     }
+    if !lost.is_empty() {
+        let is_there = |item: &Item| item.kind.is_some() && lost.contains(&netns_of(item.key.as_str()));
+        unclear.extend(scheduler.items().into_iter().filter(is_there).map(|item| item.key));
+    }
+    sorted.unclear = unclear.into_iter().filter(|key| !drifted.contains(key)).collect();
     sorted.drifted = drifted.into_iter().collect();
     sorted.observed = observed.into_values().collect();
     sorted
 }
 
-/// Whether an item that nobody declared is worth knowing: others stand on links, on what is up, and on addresses.
+/// The namespace of an item: the third part of its key.
+fn netns_of(key: &str) -> NetnsName {
+    NetnsName::new(key.split('/').nth(2).unwrap_or_default())
+}
+
+/// Whether what was heard does not tell if an item is as it should be.
+///
+/// * Of a link that others made only the fields are heard that every link has.
+/// * Several rules may have one priority, and a rule of others says nothing about ours.
+fn is_unclear(scheduler: &Scheduler, item: &Item, heard: &Observation) -> bool {
+    let Some(value) = &heard.value else {
+        return is_rule_of_others(item, heard);
+    };
+    let links =
+        value.downcast::<Link>().zip(item.actual.as_ref().and_then(|actual| actual.downcast::<Link>()));
+    if let Some((seen, actual)) = links
+        && matches!(seen.kind, LinkKind::Foreign { .. })
+        && !matches!(actual.kind, LinkKind::Foreign { .. })
+    {
+        let seen = Link { kind: actual.kind.clone(), ..seen.clone() };
+        return !differs(scheduler, &Observation { value: Some(ValueRef::new(seen)), ..heard.clone() });
+    }
+    is_rule_of_others(item, heard)
+}
+
+fn is_rule_of_others(item: &Item, heard: &Observation) -> bool {
+    heard.key.as_str().starts_with("linux/rule/")
+        && heard.origin == Origin::Observed
+        && item.origin != Origin::Observed
+}
+
+/// These items with everything that exists and stands on them: the kernel takes that along, often without a word.
+pub fn with_what_stands_on(scheduler: &Scheduler, keys: Vec<Key>) -> Vec<Key> {
+    let ground: BTreeSet<Key> = keys.iter().filter(|key| is_ground(key.as_str())).cloned().collect();
+    if ground.is_empty() {
+        return keys;
+    }
+    let known: BTreeSet<Key> = keys.iter().cloned().collect();
+    let affected = standing_on(&scheduler.items(), ground);
+    keys.into_iter().chain(affected.into_iter().filter(|key| !known.contains(key))).collect()
+}
+
+/// Whether an item that nobody declared is worth knowing: others stand on links, on what is up, on addresses and on what
+/// these let reach.
 fn is_observable(key: &str) -> bool {
-    matches!(key.split('/').nth(1), Some("netns" | "link" | "up" | "port" | "address"))
+    matches!(key.split('/').nth(1), Some("netns" | "link" | "up" | "port" | "address" | "reach"))
 }
 
 /// Whether other things go with an item of this kind.
@@ -133,35 +190,38 @@ impl Sorted {
         if !self.observed.is_empty() {
             txns.push(Txn::notification(self.observed).described("seen in the kernel"));
         }
-        if self.lost {
-            txns.push(Txn::resync(Resync::Downstream).described("events were lost"));
-            return txns;
-        }
-        let mut now_due: Vec<Key> =
-            self.drifted.into_iter().filter(|key| healing.drifted(key, now) == Verdict::Heal).collect();
-        if !now_due.is_empty() {
-            now_due.extend(self.affected);
-            txns.push(Txn::resync(Resync::Refresh(now_due)).described("drift"));
+        let due = healing.heal_now(self.drifted, self.affected, self.unclear, now);
+        if !due.is_empty() {
+            txns.push(Txn::resync(Resync::Refresh(due)).described("drift"));
         }
         txns
     }
 }
 
 /// How much is healed, and when it is given up.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Settings {
     /// The delay before the second healing of an item; doubled for each further one. Default: 200 ms.
+    #[serde(with = "span")]
     pub backoff: Duration,
     /// The longest delay. Default: 30 s.
+    #[serde(with = "span")]
     pub backoff_cap: Duration,
     /// How many drifts of an item within `window` make a fight. Default: 5.
     pub fight: usize,
     /// The span in which drifts of an item are counted. Default: 5 min.
+    #[serde(with = "span")]
     pub window: Duration,
     /// How many items are healed within `period`, all together. Default: 1000.
     pub budget: usize,
     /// The span of the budget. Default: 10 s.
+    #[serde(with = "span")]
     pub period: Duration,
+    /// How often declared kernel parameters are read: of most of them the kernel does not tell who changes them. Nought is
+    /// never. Default: 10 s.
+    #[serde(with = "span")]
+    pub sysctl_interval: Duration,
 }
 
 impl Default for Settings {
@@ -173,6 +233,32 @@ impl Default for Settings {
             window: Duration::from_secs(300),
             budget: 1000,
             period: Duration::from_secs(10),
+            sysctl_interval: Duration::from_secs(10),
+        }
+    }
+}
+
+/// A setting that cannot be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("setting `{field}` {problem}")]
+pub struct SettingsError {
+    /// The setting.
+    pub field: &'static str,
+    /// What is wrong, and what is allowed.
+    pub problem: &'static str,
+}
+
+impl Settings {
+    /// Checks every setting; the error names the first one that cannot be.
+    pub fn validate(&self) -> Result<(), SettingsError> {
+        let checks = [
+            ("backoff-cap", self.backoff_cap < self.backoff, "must not be less than `backoff`"),
+            ("fight", self.fight < 2, "must be greater than 1: one drift is no fight"),
+            ("budget", self.budget == 0, "must be greater than 0, hint: `kilter pause` stops healing"),
+        ];
+        match checks.into_iter().find(|(_, wrong, _)| *wrong) {
+            Some((field, _, problem)) => Err(SettingsError { field, problem }),
+            None => Ok(()),
         }
     }
 }
@@ -251,6 +337,28 @@ impl Healing {
         let ready = last.map_or(now, |last| last.after(delay)).max(now);
         let affordable = self.budget_from(now);
         self.schedule(key, ready.max(affordable), now)
+    }
+
+    /// Of what was sorted, the items that are to be read again now, and so healed.
+    pub fn heal_now(
+        &mut self,
+        drifted: Vec<Key>,
+        affected: Vec<Key>,
+        unclear: Vec<Key>,
+        now: Timestamp,
+    ) -> Vec<Key> {
+        let mut due: Vec<Key> =
+            drifted.into_iter().filter(|key| self.drifted(key, now) == Verdict::Heal).collect();
+        if !due.is_empty() {
+            due.extend(affected.into_iter().filter(|key| !self.leaves_alone(key)));
+        }
+        due.extend(unclear.into_iter().filter(|key| !self.leaves_alone(key)));
+        due
+    }
+
+    /// Whether an item is not healed for the moment, whatever becomes of it: it is paused or contested.
+    pub fn leaves_alone(&self, key: &Key) -> bool {
+        self.is_paused(key) || self.items.get(key).is_some_and(|drifts| drifts.contested)
     }
 
     /// The items whose time has come; to be read again, and so healed.

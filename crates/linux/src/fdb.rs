@@ -11,7 +11,7 @@ use crate::ip;
 use crate::neighbour::{DST, LLADDR, NOARP, PERMANENT, header};
 use crate::netlink::message::{u16_at, u32_at};
 use crate::netlink::rtnl::family;
-use crate::netlink::{Attributes, KernelError, Message, Received, Refusal, Requests, flag, rtnl};
+use crate::netlink::{Attributes, KernelError, Message, Received, flag, rtnl};
 use crate::order::{Order, Site};
 
 const VLAN: u16 = 5;
@@ -129,10 +129,7 @@ pub(crate) fn decode(received: &Received<'_>) -> Option<Seen> {
     })
 }
 
-/// Every entry that stays, of one link or (nought) of all.
-pub(crate) fn read_all(requests: &mut Requests, index: u32) -> Result<Vec<Seen>, Refusal> {
-    let request = Message::new(rtnl::GETNEIGH, 0).body(&header(family::BRIDGE, index, 0, 0));
-    let seen: Vec<Seen> =
-        requests.dump(&request, Vec::new, |seen, received| seen.extend(decode(received)))?;
-    Ok(seen.into_iter().filter(|seen| index == 0 || seen.index == index).collect())
+/// Asks for every entry of every forwarding table.
+pub(crate) fn request_all() -> Message {
+    Message::new(rtnl::GETNEIGH, 0).body(&header(family::BRIDGE, 0, 0, 0))
 }

@@ -14,6 +14,10 @@ mod bridge;
 pub mod drift;
 mod existing;
 mod fdb;
+mod former;
+#[doc(hidden)]
+pub mod fuzzed;
+pub mod inherited;
 mod ip;
 mod link;
 mod linux;
@@ -46,9 +50,8 @@ mod vxlan;
 mod watch;
 
 pub use linux::{KINDS, Linux};
-pub use netlink::socket::{Counts, decode_refusals};
+pub use netlink::socket::Counts;
 pub use netlink::{KernelError, Refusal};
 pub use order::LinkFacts;
 pub use settings::{PROTOCOL, Settings};
-pub use watch::namespace::decode_events;
 pub use watch::{Noticed, Watch};

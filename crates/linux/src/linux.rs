@@ -1,13 +1,13 @@
 //! The southbound as one actuator: it gets the operations of all kinds together, so that one round is one batch.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, join_all};
 use kilter_model::linux::NetnsName;
-use kilter_scheduler::{Act, Answer};
+use kilter_scheduler::{Act, Answer, Expected, Key, Retrieved};
 use kilter_southbound::{Actuator, Actuators, AddActuatorError, Assignment, Batch};
 use tokio::sync::Semaphore;
 
@@ -58,11 +58,41 @@ pub struct Linux {
     kept: Arc<Kept>,
 }
 
-/// What a resync has read so far, and when it began.
-type Kept = Mutex<Option<(Instant, Tables)>>;
+type Kept = Mutex<ReadSoFar>;
 
 /// As long as the rounds of one resync may take.
 const RESYNC: Duration = Duration::from_secs(2);
+
+/// What a resync has read so far, and when it began.
+#[derive(Debug, Default)]
+struct ReadSoFar {
+    /// Which resync; a change counts as the end of one.
+    number: u64,
+    tables: Option<(Instant, Tables)>,
+}
+
+impl ReadSoFar {
+    /// Nothing that was read so far counts any more, whoever still has it in hand.
+    fn end(&mut self) {
+        self.number += 1;
+        self.tables = None;
+    }
+
+    /// Which resync it is, and what it has read before if it is not its beginning.
+    fn take(&mut self, begins: bool) -> (u64, Option<(Instant, Tables)>) {
+        if begins {
+            self.end();
+        }
+        (self.number, self.tables.take().filter(|(began, _)| began.elapsed() < RESYNC))
+    }
+
+    /// Puts away what was read, unless another resync has begun.
+    fn put(&mut self, number: u64, began: Instant, tables: Tables) {
+        if self.number == number {
+            self.tables = Some((began, tables));
+        }
+    }
+}
 
 impl Linux {
     /// A southbound whose host is the network namespace of the calling thread.
@@ -94,7 +124,7 @@ impl Linux {
     }
 
     async fn change(&self, batch: Batch) {
-        *locked(&self.kept) = None;
+        locked(&self.kept).end();
         let busy = Busy::begin(&self.shared);
         self.change_in_turns(batch).await;
         drop(busy);
@@ -154,7 +184,7 @@ impl Linux {
     /// Performs operations that were taken out of a batch: for whoever stands between the driver and this actuator.
     #[doc(hidden)]
     pub async fn attend(&self, assignments: Vec<Assignment>) {
-        *locked(&self.kept) = None;
+        locked(&self.kept).end();
         for assignment in assignments {
             let is_read = matches!(assignment.act, Act::Retrieve { .. } | Act::RetrieveAll { .. });
             let kept = Arc::clone(&self.kept);
@@ -171,6 +201,7 @@ impl Linux {
 
     async fn read(&self, mut batch: Batch) {
         let assignments = batch.take_all();
+        let Some(assignments) = answer_as_read(&self.shared, &self.kept, assignments) else { return };
         let kept = Arc::clone(&self.kept);
         self.blocking(move |shared| read(shared, &kept, assignments)).await;
     }
@@ -198,40 +229,149 @@ impl Drop for Busy<'_> {
     }
 }
 
+/// In how many namespaces everything is read in one go, and compared without a thread of its own.
+const FEW: usize = 64;
+
+/// Answers whether kinds are as they were listed, if all that tells has been read by the resync under way; nothing is asked
+/// of the kernel. Gives the assignments back otherwise.
+fn answer_as_read(shared: &Shared, kept: &Kept, assignments: Vec<Assignment>) -> Option<Vec<Assignment>> {
+    let mut so_far = locked(kept);
+    let Some((began, tables)) = &so_far.tables else { return Some(assignments) };
+    let is_told = |assignment: &Assignment| {
+        matches!(assignment.act, Act::RetrieveAll { since: Some(_), .. })
+            && tables.tell_of(room_of(assignment))
+    };
+    let few = tables.spaces_count() <= FEW && began.elapsed() < RESYNC;
+    if !few || !assignments.iter().all(is_told) {
+        return Some(assignments);
+    }
+    let (began, tables) = so_far.tables.take()?;
+    let mut survey = Survey::resume(shared, tables);
+    let mut answers = Vec::with_capacity(assignments.len());
+    for assignment in assignments {
+        if let Act::RetrieveAll { since, .. } = &assignment.act {
+            let answer = survey.answer(room_of(&assignment), &[], *since).unwrap_or_else(Answer::from);
+            answers.push((assignment, answer));
+        }
+    }
+    so_far.tables = Some((began, survey.into_tables()));
+    drop(so_far);
+    answers.into_iter().for_each(|(assignment, answer)| assignment.answer(answer));
+    None
+}
+
+/// The second part of the keys of the kind that is read.
+fn room_of(assignment: &Assignment) -> &str {
+    assignment.kind.strip_prefix("linux.").unwrap_or_default()
+}
+
 /// Answers reads: whole kinds out of one survey, single items by their keys.
+///
+/// **Guarantees**: the last answer comes after what was read is put away, and a resync that has begun since takes nothing
+/// of it: whoever hears the answers may change the kernel at once, and finds the change with the next resync.
 fn read(shared: &Shared, kept: &Kept, assignments: Vec<Assignment>) {
     act::catch_up_all(shared);
     let is_whole = |assignment: &Assignment| matches!(assignment.act, Act::RetrieveAll { .. });
     // A resync reads kind after kind and begins with the namespaces: what it reads on the way serves all of them.
     let begins = assignments.iter().any(|assignment| is_whole(assignment) && &*assignment.kind == KINDS[0]);
-    let fresh = |kept: &(Instant, Tables)| !begins && kept.0.elapsed() < RESYNC;
-    let mut kept_tables = locked(kept).take().filter(fresh);
-    let began = kept_tables.as_ref().map_or_else(Instant::now, |(began, _)| *began);
-    let mut survey = kept_tables.take().map(|(_, tables)| Survey::resume(shared, tables));
+    let (resync, taken) = locked(kept).take(begins);
+    let began = taken.as_ref().map_or_else(Instant::now, |(began, _)| *began);
+    let mut survey = taken.map(|(_, tables)| Survey::resume(shared, tables));
+    let mut last: Option<(Assignment, Answer)> = None;
+    let mut together = together(shared, &assignments);
     for assignment in assignments {
         let answer = match &assignment.act {
+            Act::Retrieve { key, .. } if together.contains_key(key) => {
+                together.remove(key).flatten().map_or(Answer::Absent, Answer::Found)
+            }
             Act::Retrieve { key, expected, .. } => match survey::one(shared, key, expected.as_ref()) {
                 Ok(found) => found.map_or(Answer::Absent, Answer::Found),
                 Err(error) => error.into(),
             },
-            Act::RetrieveAll { expected } => {
-                let room = assignment.kind.strip_prefix("linux.").unwrap_or_default();
+            Act::RetrieveAll { expected, since } => {
+                let room = room_of(&assignment);
                 match survey.take().map_or_else(|| Survey::everywhere(shared), Ok) {
                     Ok(opened) => {
-                        let listed = survey.insert(opened).all(room, expected);
-                        listed.map_or_else(Answer::from, Answer::Listed)
+                        let answer = survey.insert(opened).answer(room, expected, *since);
+                        answer.unwrap_or_else(Answer::from)
                     }
                     Err(error) => error.into(),
                 }
             }
             Act::Create { .. } | Act::Update { .. } | Act::Delete { .. } => continue,
         };
+        if let Some((assignment, answer)) = last.replace((assignment, answer)) {
+            assignment.answer(answer);
+        }
+    }
+    if let Some(survey) = survey {
+        let mut tables = survey.into_tables();
+        if begins && tables.spaces_count() <= FEW {
+            tables.read_ahead(shared);
+        }
+        locked(kept).put(resync, began, tables);
+    }
+    if let Some((assignment, answer)) = last {
         assignment.answer(answer);
     }
-    *locked(kept) = survey.map(|survey| (began, survey.into_tables()));
+}
+
+/// From how many items of a kind in a namespace on it is worth reading all of them.
+const TOGETHER: usize = 64;
+
+/// Single items that are read together, because there are many of their kind in their namespace; `None` is one that is
+/// not there. What cannot be read together is read one by one, and says why.
+fn together(shared: &Shared, assignments: &[Assignment]) -> HashMap<Key, Option<Retrieved>> {
+    let mut groups: HashMap<(&str, NetnsName), Vec<Expected>> = HashMap::new();
+    for assignment in assignments {
+        if let Act::Retrieve { key, expected: Some(value), facts } = &assignment.act
+            // Of tables of others, a listing does not tell.
+            && act::room(key) != "nftables"
+        {
+            let group = groups.entry((act::room(key), netns_of(key.as_str()))).or_default();
+            group.push(Expected { key: key.clone(), value: value.clone(), facts: facts.clone() });
+        }
+    }
+    let mut read = HashMap::new();
+    for ((room, netns), expected) in groups {
+        let Some(space) = shared.spaces.get(netns.as_str()).ok().filter(|_| expected.len() >= TOGETHER)
+        else {
+            continue;
+        };
+        let mut survey = Survey::resume(shared, Tables::of(vec![(netns, space)]));
+        let Ok(found) = survey.all(room, &expected) else { continue };
+        read.extend(expected.into_iter().map(|expected| (expected.key, None)));
+        for found in found {
+            if let Some(place) = read.get_mut(&found.key) {
+                *place = Some(found);
+            }
+        }
+    }
+    read
 }
 
 /// The namespace in a key: its third part.
 fn netns_of(key: &str) -> NetnsName {
     NetnsName::new(key.split('/').nth(2).unwrap_or(space::HOST))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_earlier_resync_read_is_not_taken_for_what_a_later_one_finds() {
+        let mut so_far = ReadSoFar::default();
+        let (first, nothing) = so_far.take(true);
+        assert!(nothing.is_none());
+        let (second, nothing) = so_far.take(true);
+        assert!(nothing.is_none());
+        so_far.put(first, Instant::now(), Tables::default());
+        assert!(so_far.take(false).1.is_none(), "its reader was late");
+        so_far.put(second, Instant::now(), Tables::default());
+        assert!(so_far.take(false).1.is_some());
+        so_far.put(second, Instant::now(), Tables::default());
+        so_far.end();
+        assert!(so_far.take(false).1.is_none(), "something was changed since");
+    }
 }

@@ -2,16 +2,17 @@
 
 use std::net::IpAddr;
 
-use kilter_model::linux::neighbour::{Neighbour, NeighbourState};
+use kilter_model::declare::Declare as _;
+use kilter_model::linux::neighbour::{Neighbour, NeighbourKind, NeighbourState};
 use kilter_model::linux::{Mac, Name, NetnsName};
-use kilter_scheduler::{Facts, Key};
+use kilter_scheduler::{Facts, Key, Kind as _, Transition};
 use rustix::io::Errno;
 
 use crate::ip;
 use crate::netlink::message::{u16_at, u32_at};
 use crate::netlink::rtnl::family;
 use crate::netlink::{Attributes, KernelError, Message, Received, Refusal, Requests, flag, rtnl};
-use crate::order::{Order, Site};
+use crate::order::{Maker, Order, Site};
 
 pub(crate) const DST: u16 = 1;
 pub(crate) const LLADDR: u16 = 2;
@@ -57,16 +58,42 @@ fn message(kind: u16, flags: u16, index: u32, neighbour: &Neighbour, protocol: u
     message
 }
 
-/// Adds a neighbour. What the kernel found out about it by itself is overruled.
+/// Adds a neighbour. What the kernel found out about it by itself is overruled; what somebody else put there is not.
 pub(crate) fn create(
     site: &mut Site<'_>,
     neighbour: &Neighbour,
     needs: &[(Key, Facts)],
 ) -> Result<Order, KernelError> {
     let index = site.index(&neighbour.link, needs)?;
-    let flags = flag::CREATE | flag::REPLACE;
-    let message = message(rtnl::NEWNEIGH, flags, index, neighbour, site.shared.protocol());
+    let protocol = site.shared.protocol();
+    let refused = |refusal| KernelError::refused("read neighbour", neighbour.address, refusal);
+    let seen = read_one(&mut site.space.requests(), index, neighbour.address, neighbour.proxy);
+    let theirs = seen.map_err(refused)?.filter(|seen| seen.protocol != protocol);
+    if let Some((seen, found)) =
+        theirs.and_then(|seen| Some((seen.protocol, seen.item(&site.netns, neighbour.link.clone())?)))
+    {
+        if NeighbourKind.transition(&neighbour.key(), &found, neighbour) == Transition::Same {
+            return Ok(Order::nothing().of_others(Maker::facts(site.shared, seen)));
+        }
+        let subject = format!("neighbour {}", neighbour.address);
+        let reason = "it is not as declared, and would have to be changed".to_owned();
+        return Err(KernelError::Foreign { subject, reason });
+    }
+    let message = message(rtnl::NEWNEIGH, flag::CREATE | flag::REPLACE, index, neighbour, protocol);
     Ok(Order::new("add neighbour", vec![message]))
+}
+
+/// Changes a neighbour; it stays whose it is.
+pub(crate) fn update(
+    site: &mut Site<'_>,
+    neighbour: &Neighbour,
+    own: Option<&Facts>,
+    needs: &[(Key, Facts)],
+) -> Result<Order, KernelError> {
+    let index = site.index(&neighbour.link, needs)?;
+    let protocol = Maker::protocol(site.shared, own);
+    let message = message(rtnl::NEWNEIGH, flag::CREATE | flag::REPLACE, index, neighbour, protocol);
+    Ok(Order::new("change neighbour", vec![message]))
 }
 
 /// Removes a neighbour that is ours.
@@ -104,20 +131,24 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
+    /// How it stays; `None` for one that only lives for a while.
+    fn lasting(&self) -> Option<NeighbourState> {
+        match self.state {
+            _ if self.proxy => Some(NeighbourState::Permanent),
+            PERMANENT => Some(NeighbourState::Permanent),
+            NOARP => Some(NeighbourState::Noarp),
+            _ => None,
+        }
+    }
+
     /// The neighbour as an item; one that only lives for a while is none.
     pub(crate) fn item(&self, netns: &NetnsName, link: Name) -> Option<Neighbour> {
-        let state = match self.state {
-            _ if self.proxy => NeighbourState::Permanent,
-            PERMANENT => NeighbourState::Permanent,
-            NOARP => NeighbourState::Noarp,
-            _ => return None,
-        };
         Some(Neighbour {
             netns: netns.clone(),
             link,
             address: self.address,
             mac: self.mac,
-            state,
+            state: self.lasting()?,
             router: self.router,
             proxy: self.proxy,
         })
@@ -158,14 +189,13 @@ pub(crate) fn read_one(
     requests.read(&request, decode)
 }
 
-/// Every neighbour of the namespace, and every address that is answered for.
-pub(crate) fn read_all(requests: &mut Requests) -> Result<Vec<Seen>, Refusal> {
-    let mut all = Vec::new();
-    for bits in [0, PROXY] {
-        let request = Message::new(rtnl::GETNEIGH, 0).body(&header(family::UNSPEC, 0, 0, bits));
-        let seen: Vec<Seen> =
-            requests.dump(&request, Vec::new, |seen, received| seen.extend(decode(received)))?;
-        all.extend(seen);
-    }
-    Ok(all)
+/// Reads the message of a neighbour that stays; one that is learnt and forgotten by itself is left out.
+pub(crate) fn decode_lasting(received: &Received<'_>) -> Option<Seen> {
+    decode(received).filter(|seen| seen.lasting().is_some())
+}
+
+/// Asks for every neighbour of the namespace, or for every address that is answered for.
+pub(crate) fn request_all(proxy: bool) -> Message {
+    let bits = if proxy { PROXY } else { 0 };
+    Message::new(rtnl::GETNEIGH, 0).body(&header(family::UNSPEC, 0, 0, bits))
 }

@@ -6,7 +6,6 @@
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
-use std::sync::Arc;
 
 use kilter_model::linux::nftables::{NftFamily, Nftables};
 use kilter_model::linux::{Name, NetnsName};
@@ -14,7 +13,7 @@ use rustix::io::Errno;
 
 use crate::mark::NFTABLES_MARK;
 use crate::netlink::message::u16_at;
-use crate::netlink::{Attributes, KernelError, Message, Received, Refusal, Requests};
+use crate::netlink::{Attributes, KernelError, Message, Received, Refusal};
 use crate::shared::Shared;
 use crate::space::Space;
 use crate::syscall::end_with_us;
@@ -111,26 +110,22 @@ fn generation_in(attributes: Attributes<'_>) -> Option<u32> {
 
 /// The present generation of the packet filters of a namespace.
 fn generation(shared: &Shared, space: &Space) -> Result<u32, KernelError> {
-    let counters = Arc::clone(shared.spaces.counters());
-    let read = space.inside(|| -> Result<Option<u32>, Refusal> {
-        let mut requests = Requests::open_netfilter(counters)?;
+    let read = space.of_filters(shared.spaces.counters(), |requests| {
         let request = Message::new(GETGEN, 0).body(&[0; 4]);
         requests.read(&request, |received| generation_in(Attributes::after(received.payload, 4)))
     });
     let refused = |refusal| KernelError::refused("read nftables generation", &space.name, refusal);
     let missing = || Refusal::of(Errno::OPNOTSUPP);
-    read.and_then(|read| read).and_then(|read| read.ok_or_else(missing)).map_err(refused)
+    read.and_then(|read| read.ok_or_else(missing)).map_err(refused)
 }
 
 /// Every table of the namespace.
 pub(crate) fn tables(shared: &Shared, space: &Space) -> Result<Vec<Seen>, KernelError> {
-    let counters = Arc::clone(shared.spaces.counters());
-    let read = space.inside(|| -> Result<Vec<Seen>, Refusal> {
-        let mut requests = Requests::open_netfilter(counters)?;
+    let read = space.of_filters(shared.spaces.counters(), |requests| {
         let request = Message::new(GETTABLE, 0).body(&[0; 4]);
         requests.dump(&request, Vec::new, |tables, received| tables.extend(decode(received)))
     });
-    match read.and_then(|read| read) {
+    match read {
         // A kernel without nftables has no tables.
         Err(refusal) if refusal.is_unsupported() || refusal.is(Errno::INVAL) => Ok(Vec::new()),
         read => read.map_err(|refusal| KernelError::refused("list nftables", &space.name, refusal)),

@@ -1,8 +1,8 @@
 //! Which kernel parameters we changed, and what they were.
 //!
 //! A parameter carries no mark, so this is the mark. With a file it outlives the agent: a later run knows what an earlier
-//! one changed, and can give it back. An entry counts only in the namespace that it was made in, known by its number,
-//! and only until the machine is started again.
+//! one changed, and can give it back. An entry counts only in the namespace that it was made in, known by a number
+//! that is never used again, and only until the machine is started again.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -56,22 +56,22 @@ impl Parameters {
     /// **Assumes** that it is called before the parameter is changed: whoever dies in between has changed nothing.
     pub(crate) fn remember(&self, space: &Space, name: &str, value: String) -> Result<(), Refusal> {
         let mut before = locked(&self.before);
-        if before.contains_key(&(space.inode, name.to_owned())) {
+        if before.contains_key(&(space.cookie, name.to_owned())) {
             return Ok(());
         }
-        before.insert((space.inode, name.to_owned()), value);
+        before.insert((space.cookie, name.to_owned()), value);
         self.write(&before)
     }
 
     /// What a parameter was before we changed it; nothing if we did not.
     pub(crate) fn before(&self, space: &Space, name: &str) -> Option<String> {
-        locked(&self.before).get(&(space.inode, name.to_owned())).cloned()
+        locked(&self.before).get(&(space.cookie, name.to_owned())).cloned()
     }
 
     /// Forgets a parameter.
     pub(crate) fn forget(&self, space: &Space, name: &str) -> Result<(), Refusal> {
         let mut before = locked(&self.before);
-        match before.remove(&(space.inode, name.to_owned())) {
+        match before.remove(&(space.cookie, name.to_owned())) {
             Some(_) => self.write(&before),
             None => Ok(()),
         }
@@ -80,8 +80,9 @@ impl Parameters {
     /// The names of what we changed in a namespace.
     pub(crate) fn changed_in(&self, space: &Space) -> Vec<String> {
         let before = locked(&self.before);
-        let here =
-            before.range((space.inode, String::new())..).take_while(|((netns, _), _)| *netns == space.inode);
+        let here = before
+            .range((space.cookie, String::new())..)
+            .take_while(|((netns, _), _)| *netns == space.cookie);
         here.map(|((_, name), _)| name.clone()).collect()
     }
 
@@ -118,6 +119,7 @@ fn read(file: &Path) -> Result<BTreeMap<Place, String>, Refusal> {
     Ok(written.parameters.into_iter().map(place).collect())
 }
 
-fn boot() -> Result<String, Refusal> {
+/// Which start of the machine this is.
+pub(crate) fn boot() -> Result<String, Refusal> {
     Ok(std::fs::read_to_string(BOOT)?.trim().to_owned())
 }

@@ -3,8 +3,11 @@
 use kilter_model::linux::{Port, PortOptions};
 use kilter_scheduler::{Facts, Key};
 
+use crate::former::{Place, Side, open_before};
+use crate::link::read::read_index_of;
 use crate::link::{GONE, attribute as attr, write};
-use crate::netlink::{Attributes, KernelError, Message, rtnl};
+use crate::netlink::message::u32_at;
+use crate::netlink::{Attributes, KernelError, Message, Received, rtnl};
 use crate::order::{Order, Site};
 
 const PRIORITY: u16 = 2;
@@ -23,6 +26,7 @@ const ISOLATED: u16 = 33;
 /// Binds a link.
 pub(crate) fn create(site: &mut Site<'_>, port: &Port, needs: &[(Key, Facts)]) -> Result<Order, KernelError> {
     let (index, master) = (site.index(&port.link, needs)?, site.index(&port.master, needs)?);
+    site.shared.formers.forget(Place::new(&site.space, index, Side::Port));
     let mut messages = vec![write::bind(index, master)];
     messages.extend(options(index, &port.options, None));
     Ok(Order::new("bind port", messages))
@@ -39,8 +43,18 @@ pub(crate) fn update(
         return create(site, new, needs);
     }
     let index = site.index(&new.link, needs)?;
-    let messages = options(index, &new.options, Some(&old.options)).into_iter().collect();
-    Ok(Order::new("change port", messages))
+    let place = Place::new(&site.space, index, Side::Port);
+    let given = old.options.given(&new.options);
+    let open = open_before((&old.options, old.reading.as_ref()), new.reading.as_ref(), given);
+    if !open.is_empty() {
+        let refused = |refusal| KernelError::refused("read link", &new.link, refusal);
+        let seen = read_index_of(&mut site.space.requests(), index).map_err(refused)?;
+        let is = seen.and_then(|seen| seen.port).unwrap_or_default();
+        site.shared.formers.remember(place, &open, &is)?;
+    }
+    let (filled, given_back) = site.shared.formers.fill(place, &new.options)?;
+    let messages = options(index, &filled, Some(&old.options)).into_iter().collect();
+    Ok(Order::new("change port", messages).giving_back(given_back))
 }
 
 /// Looses a link.
@@ -92,6 +106,16 @@ fn write_options(data: &mut Message, new: &PortOptions, old: Option<&PortOptions
             data.u8(kind, u8::from(on));
         }
     }
+}
+
+/// Reads the message in which a bridge tells about one of its ports: the index of the port, and how it is treated.
+pub(crate) fn decode(received: &Received<'_>) -> Option<(u32, PortOptions)> {
+    const PROTINFO: u16 = 12;
+    if received.kind != rtnl::NEWLINK {
+        return None;
+    }
+    let told = Attributes::after(received.payload, 16).get(PROTINFO)?;
+    Some((u32_at(received.payload, 4)?, read(told.nested())))
 }
 
 /// Reads everything.

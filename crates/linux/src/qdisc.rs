@@ -6,7 +6,7 @@ use kilter_scheduler::{Facts, Key};
 use rustix::io::Errno;
 
 use crate::netlink::message::u32_at;
-use crate::netlink::{Attributes, KernelError, Message, Received, Refusal, Requests, flag, rtnl};
+use crate::netlink::{Attributes, KernelError, Message, Received, flag, rtnl};
 use crate::order::{Order, Site};
 
 const KIND: u16 = 1;
@@ -237,6 +237,7 @@ pub(crate) fn decode(received: &Received<'_>) -> Option<Seen> {
         default_class: None,
         delay: None,
         loss: None,
+        read: true,
     };
     if let Some(options) = attributes.get(OPTIONS) {
         read_options(&mut qdisc, options.payload);
@@ -279,10 +280,78 @@ fn read_options(qdisc: &mut Qdisc, payload: &[u8]) {
     }
 }
 
-/// Every discipline that somebody attached, of one link or (nought) of all.
-pub(crate) fn read_all(requests: &mut Requests, index: u32) -> Result<Vec<Seen>, Refusal> {
-    let request = Message::new(rtnl::GETQDISC, 0).body(&header(index, 0, 0));
-    let seen: Vec<Seen> =
-        requests.dump(&request, Vec::new, |seen, received| seen.extend(decode(received)))?;
-    Ok(seen.into_iter().filter(|seen| index == 0 || seen.index == index).collect())
+/// Asks for every discipline.
+pub(crate) fn request_all() -> Message {
+    Message::new(rtnl::GETQDISC, 0).body(&header(0, 0, 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::netlink::message::Messages;
+
+    fn plain(discipline: Discipline) -> Qdisc {
+        Qdisc {
+            netns: NetnsName::host(),
+            link: Name::new("x"),
+            parent: Name::const_new(if is_incoming(discipline) { "ingress" } else { "root" }),
+            handle: (!is_incoming(discipline)).then(|| Name::const_new("1:")),
+            discipline,
+            limit: None,
+            rate: None,
+            burst: None,
+            default_class: None,
+            delay: None,
+            loss: None,
+            read: false,
+        }
+    }
+
+    /// What is sent for a discipline, and that it reads back: handle, parent, the kernel's word, options.
+    fn sent(qdisc: &Qdisc) -> (u32, u32, String, Option<Vec<u8>>) {
+        let wire = message(rtnl::NEWQDISC, flag::CREATE | flag::EXCL, 7, qdisc).wire();
+        let received = Messages(&wire).next().unwrap();
+        let seen = decode(&received).unwrap();
+        assert_eq!(seen.item(&NetnsName::host(), Name::new("x")), Qdisc { read: true, ..qdisc.clone() });
+        let attributes = Attributes::after(received.payload, 20);
+        let options = attributes.get(OPTIONS).map(|options| options.payload.to_vec());
+        let number = |at: usize| u32_at(received.payload, at).unwrap();
+        assert_eq!((number(4), received.kind), (7, rtnl::NEWQDISC));
+        (number(8), number(12), attributes.get(KIND).unwrap().as_text(), options)
+    }
+
+    #[test]
+    fn disciplines_without_options_are_sent_with_their_word_and_place() {
+        for (discipline, word) in [(Discipline::Mq, "mq"), (Discipline::Noqueue, "noqueue")] {
+            assert_eq!(sent(&plain(discipline)), (0x1_0000, ROOT, word.to_owned(), None));
+        }
+        for (discipline, word) in [(Discipline::Ingress, "ingress"), (Discipline::Clsact, "clsact")] {
+            assert_eq!(sent(&plain(discipline)), (INGRESS_HANDLE, INGRESS, word.to_owned(), None));
+        }
+    }
+
+    #[test]
+    fn fq_codel_is_sent_with_its_limit() {
+        let qdisc = Qdisc { limit: Some(77), ..plain(Discipline::FqCodel) };
+        let options = [&[8, 0, 2, 0][..], &77_u32.to_ne_bytes()].concat();
+        assert_eq!(sent(&qdisc), (0x1_0000, ROOT, "fq_codel".to_owned(), Some(options)));
+        assert_eq!(sent(&plain(Discipline::FqCodel)).3, None);
+    }
+
+    #[test]
+    fn netem_is_sent_as_a_struct_with_its_delay_behind() {
+        let qdisc =
+            Qdisc { limit: Some(50), delay: Some(20_000), loss: Some(10_000), ..plain(Discipline::Netem) };
+        let (_, _, word, options) = sent(&qdisc);
+        let options = options.unwrap();
+        assert_eq!(word, "netem");
+        // struct tc_netem_qopt: latency, limit, loss, gap, duplicate, jitter.
+        assert_eq!(u32_at(&options, 0), Some(0));
+        assert_eq!(u32_at(&options, 4), Some(50));
+        assert_eq!(u32_at(&options, 8), Some(42_949_672), "one in a hundred of all that a number can be");
+        assert_eq!(options[12..24], [0; 12]);
+        // TCA_NETEM_LATENCY64 in nanoseconds.
+        assert_eq!(options[24..28], [12, 0, 10, 0]);
+        assert_eq!(options[28..36], 20_000_000_u64.to_ne_bytes());
+    }
 }

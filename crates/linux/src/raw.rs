@@ -12,6 +12,11 @@ use crate::mark::FIRST_INDEX;
 use crate::netlink::{Message, Refusal, Requests, flag, rtnl};
 use crate::{address, settings};
 
+/// The most memory that any process had that this one started and waited for, in KiB: what a tool of others needs.
+pub fn peak_of_children() -> std::io::Result<u64> {
+    Ok(crate::syscall::peak_of_children()?)
+}
+
 /// A sender of bare requests in the namespace of the calling thread.
 #[derive(Debug)]
 pub struct Raw(Requests);

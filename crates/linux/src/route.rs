@@ -9,9 +9,10 @@ use rustix::io::Errno;
 use crate::address::{scope_number, scope_of};
 use crate::ip;
 use crate::netlink::message::{u16_at, u32_at};
+use crate::netlink::rows::{Rows, read_against};
 use crate::netlink::rtnl::family;
 use crate::netlink::{Attributes, KernelError, Message, Received, Refusal, Requests, flag, rtnl};
-use crate::order::{Order, Site};
+use crate::order::{Maker, Order, Site};
 
 const DST: u16 = 1;
 const OIF: u16 = 4;
@@ -39,17 +40,19 @@ pub(crate) fn create(
     route: &Route,
     needs: &[(Key, Facts)],
 ) -> Result<Order, KernelError> {
-    let message = set(site, route, needs, flag::CREATE | flag::EXCL)?;
+    let message = set(site, route, needs, flag::CREATE | flag::EXCL, site.shared.protocol())?;
     Ok(Order::new("add route", vec![message]))
 }
 
-/// Puts a route in the place of another.
+/// Puts a route in the place of another; it stays whose it is.
 pub(crate) fn update(
     site: &mut Site<'_>,
     route: &Route,
+    own: Option<&Facts>,
     needs: &[(Key, Facts)],
 ) -> Result<Order, KernelError> {
-    let message = set(site, route, needs, flag::CREATE | flag::REPLACE)?;
+    let protocol = Maker::protocol(site.shared, own);
+    let message = set(site, route, needs, flag::CREATE | flag::REPLACE, protocol)?;
     Ok(Order::new("change route", vec![message]))
 }
 
@@ -86,10 +89,11 @@ fn set(
     route: &Route,
     needs: &[(Key, Facts)],
     flags: u16,
+    protocol: u8,
 ) -> Result<Message, KernelError> {
     let scope = route.scope.map_or_else(|| usual_scope(route), scope_number);
     let onlink = if route.onlink { ONLINK } else { 0 };
-    let header = header(route, site.shared.protocol(), scope, onlink);
+    let header = header(route, protocol, scope, onlink);
     let mut message = Message::new(rtnl::NEWROUTE, flags).body(&header);
     place(&mut message, route);
     if let Some(via) = route.via {
@@ -263,47 +267,35 @@ impl Seen {
     }
 }
 
-/// The rows of a table as they came, one after the other.
-#[derive(Debug, Default)]
-pub(crate) struct Rows {
-    /// Each row after its length in four bytes.
-    bytes: Vec<u8>,
-}
-
-impl Rows {
-    fn push(&mut self, row: &[u8]) {
-        let length =
-            u32::try_from(row.len()).expect("a row is part of a message, whose length has four bytes");
-        self.bytes.extend_from_slice(&length.to_ne_bytes());
-        self.bytes.extend_from_slice(row);
-    }
-
-    pub(crate) fn as_bytes(&self) -> &[u8] {
-        &self.bytes
-    }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &[u8]> {
-        let mut rest = self.bytes.as_slice();
-        std::iter::from_fn(move || {
-            let end = 4 + usize::try_from(u32_at(rest, 0)?).ok()?;
-            let row = rest.get(4..end)?;
-            rest = &rest[end..];
-            Some(row)
-        })
-    }
-}
-
 /// The routes of one family in all tables, of one protocol or (nought) of all; the kernel filters.
 pub(crate) fn read_rows(requests: &mut Requests, family: u8, protocol: u8) -> Result<Rows, Refusal> {
+    let rows = read_rows_against(requests, family, protocol, &Rows::default())?;
+    Ok(rows.unwrap_or_default())
+}
+
+/// The routes of one family in one table; the kernel filters.
+pub(crate) fn read_table(requests: &mut Requests, family: u8, table: Table) -> Result<Rows, Refusal> {
+    let number = u8::try_from(table.0).unwrap_or(0);
+    let mut request = Message::new(rtnl::GETROUTE, 0).body(&[family, 0, 0, 0, number, 0, 0, 0, 0, 0, 0, 0]);
+    request.u32(TABLE, table.0);
+    match read_against(requests, &request, rtnl::NEWROUTE, &Rows::default()) {
+        // A table without routes is none, and a kernel without the family has none.
+        Err(refusal) if refusal.is(Errno::NOENT) || refusal.is_unsupported() => Ok(Rows::default()),
+        read => Ok(read?.unwrap_or_default()),
+    }
+}
+
+/// The same; `None` if they are byte by byte as they were before.
+pub(crate) fn read_rows_against(
+    requests: &mut Requests,
+    family: u8,
+    protocol: u8,
+    before: &Rows,
+) -> Result<Option<Rows>, Refusal> {
     let request = Message::new(rtnl::GETROUTE, 0).body(&[family, 0, 0, 0, 0, protocol, 0, 0, 0, 0, 0, 0]);
-    let read = requests.dump(&request, Rows::default, |rows, received| {
-        if received.kind == rtnl::NEWROUTE {
-            rows.push(received.payload);
-        }
-    });
-    match read {
+    match read_against(requests, &request, rtnl::NEWROUTE, before) {
         // A kernel without the family has no routes of it.
-        Err(refusal) if refusal.is_unsupported() => Ok(Rows::default()),
+        Err(refusal) if refusal.is_unsupported() => Ok(Some(Rows::default()).filter(|none| none != before)),
         read => read,
     }
 }

@@ -1,14 +1,16 @@
 //! Policy rules. A rule is never changed: it is removed and made again.
 
 use ipnet::IpNet;
-use kilter_model::linux::rule::{Family, PortRange, Rule, RuleAction, UserRange};
+use kilter_model::declare::Declare as _;
+use kilter_model::linux::rule::{Family, PortRange, Rule, RuleAction, RuleKind, UserRange};
 use kilter_model::linux::{Name, NetnsName, Table};
+use kilter_scheduler::{Kind as _, Transition};
 use rustix::io::Errno;
 
 use crate::ip;
 use crate::netlink::message::{u16_at, u32_at};
 use crate::netlink::rtnl::family;
-use crate::netlink::{Attributes, Message, Received, Refusal, Requests, flag, rtnl};
+use crate::netlink::{Attributes, KernelError, Message, Received, Refusal, Requests, flag, rtnl};
 use crate::order::{Order, Site};
 
 const DST: u16 = 1;
@@ -30,10 +32,32 @@ const DPORT_RANGE: u16 = 24;
 
 const INVERT: u32 = 2;
 
-/// Adds a rule.
-pub(crate) fn create(site: &Site<'_>, rule: &Rule) -> Order {
-    let message = message(rtnl::NEWRULE, flag::CREATE | flag::EXCL, rule, site.shared.protocol());
-    Order::new("add rule", vec![message])
+/// Adds a rule, unless somebody else made the same one: the kernel would have it twice.
+pub(crate) fn create(site: &mut Site<'_>, rule: &Rule) -> Result<Order, KernelError> {
+    let (key, protocol) = (rule.key(), site.shared.protocol());
+    let is_theirs = |(found, by): &(Rule, u8)| {
+        *by != protocol && found.key() == key && RuleKind.transition(&key, found, rule) == Transition::Same
+    };
+    if site.rules()?.iter().any(is_theirs) {
+        return Ok(Order::nothing());
+    }
+    let message = message(rtnl::NEWRULE, flag::CREATE | flag::EXCL, rule, protocol);
+    Ok(Order::new("add rule", vec![message]))
+}
+
+/// Every rule of the namespace, each with its protocol.
+pub(crate) fn read_all(requests: &mut Requests, netns: &NetnsName) -> Result<Vec<(Rule, u8)>, Refusal> {
+    let mut rules = Vec::new();
+    for family in [family::INET, family::INET6] {
+        let request = request_all(family);
+        let read = requests.dump(&request, Vec::new, |rules, received| rules.extend(decode(received, netns)));
+        match read {
+            // A kernel without the family has no rules of it.
+            Err(refusal) if refusal.is_unsupported() => {}
+            read => rules.extend(read?),
+        }
+    }
+    Ok(rules)
 }
 
 /// Removes a rule; the kernel leaves one that has another protocol.
@@ -75,7 +99,8 @@ fn message(kind: u16, flags: u16, rule: &Rule, protocol: u8) -> Message {
     }
     let numbers = [
         (FWMARK, rule.mark),
-        (FWMASK, rule.mark_mask),
+        // Of the mark 0 no bit counts unless it is said.
+        (FWMASK, rule.mark_mask.or(rule.mark.filter(|mark| *mark == 0).map(|_| u32::MAX))),
         (GOTO, rule.goto),
         (SUPPRESS_PREFIXLEN, rule.suppress_prefix_length.map(u32::from)),
         (TABLE, rule.table.map(|table| table.0)),
@@ -168,7 +193,7 @@ pub(crate) fn decode(received: &Received<'_>, netns: &NetnsName) -> Option<(Rule
             IIFNAME => rule.incoming = Some(Name::from(attribute.as_text())),
             OIFNAME => rule.outgoing = Some(Name::from(attribute.as_text())),
             FWMARK => rule.mark = attribute.as_u32(),
-            FWMASK => rule.mark_mask = attribute.as_u32().filter(|mask| *mask != u32::MAX),
+            FWMASK => rule.mark_mask = attribute.as_u32(),
             GOTO => rule.goto = attribute.as_u32(),
             SUPPRESS_PREFIXLEN => {
                 let length = attribute.as_u32().and_then(|length| u8::try_from(length).ok());
@@ -188,27 +213,15 @@ pub(crate) fn decode(received: &Received<'_>, netns: &NetnsName) -> Option<(Rule
         }
     }
     rule.table = rule.table.filter(|table| table.0 != 0 && rule.action == RuleAction::Lookup && !rule.l3mdev);
-    if rule.mark.is_none() {
-        rule.mark_mask = None;
+    // The mark 0 is told by its mask alone.
+    if rule.mark.is_none() && rule.mark_mask.is_some_and(|mask| mask != 0) {
+        rule.mark = Some(0);
     }
-    // In the one form that equal rules share, the family is left out where it is clear.
-    rule.family = None;
-    if rule.family() != family {
-        rule.family = Some(family);
-    }
+    rule.normalise();
     Some((rule, protocol))
 }
 
-/// Every rule of the namespace with its protocol.
-pub(crate) fn read_all(requests: &mut Requests, netns: &NetnsName) -> Result<Vec<(Rule, u8)>, Refusal> {
-    let mut all = Vec::new();
-    for family in [family::INET, family::INET6] {
-        let request = Message::new(rtnl::GETRULE, 0).body(&[family, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
-        match requests.dump(&request, Vec::new, |rules, received| rules.extend(decode(received, netns))) {
-            Ok(rules) => all.extend(rules),
-            Err(refusal) if refusal.is_unsupported() => {}
-            Err(refusal) => return Err(refusal),
-        }
-    }
-    Ok(all)
+/// Asks for every rule of a family.
+pub(crate) fn request_all(family: u8) -> Message {
+    Message::new(rtnl::GETRULE, 0).body(&[family, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])
 }

@@ -24,6 +24,9 @@ pub struct Settings {
     /// The file that remembers which kernel parameters were changed and what they were, so that a later run can give
     /// them back. Default: `None`, they are forgotten when the agent ends.
     pub parameters: Option<PathBuf>,
+    /// The file that remembers what fields of links and ports were before they were changed, so that a later run can give
+    /// them back. Default: `None`, they are forgotten when the agent ends.
+    pub former_fields: Option<PathBuf>,
 }
 
 impl Default for Settings {
@@ -34,6 +37,7 @@ impl Default for Settings {
             concurrency: 8,
             watch_buffer: 8 << 20,
             parameters: None,
+            former_fields: None,
         }
     }
 }

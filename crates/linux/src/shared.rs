@@ -20,8 +20,12 @@ pub(crate) struct Shared {
     pub(crate) spaces: Spaces,
     pub(crate) indexes: Indexes,
     pub(crate) parameters: Parameters,
-    /// How the tables of our routes were answered.
-    pub(crate) routes: crate::survey::Memory,
+    /// Kernel parameters that are as declared.
+    pub(crate) declared: crate::sysctl::Declared,
+    /// What links and ports were before.
+    pub(crate) formers: crate::former::Formers,
+    /// What was read before.
+    pub(crate) archive: crate::survey::Archive,
     /// Ends of pairs that came with the creation of the other end: namespace and name, and the index.
     peers: Mutex<HashMap<(String, String), u32>>,
     /// Links of ours by their index: namespace and name.
@@ -54,9 +58,11 @@ impl Shared {
         let seed = seed.as_micros() ^ (u128::from(std::process::id()) << 16);
         Ok(Self {
             parameters: Parameters::open(settings.parameters.clone())?,
+            declared: Default::default(),
+            formers: crate::former::Formers::open(settings.former_fields.clone())?,
             spaces: Spaces::new(settings)?,
             indexes: Indexes::starting(u64::try_from(seed & u128::from(u64::MAX)).unwrap_or(0)),
-            routes: crate::survey::Memory::default(),
+            archive: crate::survey::Archive::default(),
             peers: Mutex::default(),
             made: Mutex::default(),
             indexes_made: Mutex::default(),

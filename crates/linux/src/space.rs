@@ -55,7 +55,11 @@ pub(crate) struct Space {
     handle: File,
     /// Its number among namespaces: the same as long as it lives.
     pub(crate) inode: u64,
+    /// Its number among all namespaces that there were since the machine was started.
+    pub(crate) cookie: u64,
     requests: Mutex<Requests>,
+    /// The same for packet filters, from when it is first needed.
+    filters: Mutex<Option<Requests>>,
     /// The port of the request socket.
     pub(crate) port: u32,
 }
@@ -138,9 +142,10 @@ impl Spaces {
         let counters = Arc::clone(&self.counters);
         let requests =
             inside(&handle, || Requests::open(counters)).and_then(|opened| opened).map_err(refused)?;
-        let port = requests.port();
-        let space =
-            Arc::new(Space { name: name.to_owned(), handle, inode, requests: Mutex::new(requests), port });
+        let (port, cookie) = (requests.port(), requests.cookie().map_err(refused)?);
+        let name_of = name.to_owned();
+        let (requests, filters) = (Mutex::new(requests), Mutex::default());
+        let space = Arc::new(Space { name: name_of, handle, inode, cookie, requests, filters, port });
         locked(&self.open).insert(name.to_owned(), Arc::clone(&space));
         Ok(space)
     }
@@ -190,6 +195,23 @@ impl Space {
     /// The request socket. Whoever holds it is alone with it.
     pub(crate) fn requests(&self) -> MutexGuard<'_, Requests> {
         locked(&self.requests)
+    }
+
+    /// Asks something about packet filters.
+    pub(crate) fn of_filters<T>(
+        &self,
+        counters: &Arc<Counters>,
+        ask: impl FnOnce(&mut Requests) -> Result<T, Refusal>,
+    ) -> Result<T, Refusal> {
+        let mut filters = locked(&self.filters);
+        match &mut *filters {
+            Some(requests) => ask(requests),
+            None => {
+                let counters = Arc::clone(counters);
+                let opened = inside(&self.handle, || Requests::open_netfilter(counters));
+                ask(filters.insert(opened.and_then(|opened| opened)?))
+            }
+        }
     }
 
     /// The file of the namespace, to name it in a request.

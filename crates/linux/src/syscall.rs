@@ -3,15 +3,15 @@
 //! Decided here: nothing. Each function is one call with its types; what it is for is decided by its callers.
 #![allow(
     unsafe_code,
-    reason = "rustix leaves these calls to us: netlink options, leaving a namespace, tun devices, ending with us"
+    reason = "rustix leaves these calls to us: netlink options, leaving a namespace, tun devices, ending with us,\n              what a process was started with, signals"
 )]
 
 use std::fs::File;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
-use rustix::io::{Errno, Result};
+use rustix::io::{Errno, FdFlags, Result};
 use rustix::ioctl;
 use rustix::process::Signal;
 use rustix::thread::UnshareFlags;
@@ -55,6 +55,40 @@ pub(crate) fn set_netlink_option(socket: impl AsFd, option: NetlinkOption) -> Re
     if result == 0 { Ok(()) } else { Err(last_errno()) }
 }
 
+/// The number of the network namespace of a socket, which no other one gets as long as the machine runs.
+pub(crate) fn namespace_cookie(socket: impl AsFd) -> Result<u64> {
+    let mut cookie = 0_u64;
+    let mut size = libc::socklen_t::try_from(size_of::<u64>()).unwrap_or(0);
+    // SAFETY: the descriptor is open as long as it is borrowed; the kernel writes at most `size` bytes to the first
+    // pointer, which is where `cookie` lives, and their number to the second.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_NETNS_COOKIE,
+            (&raw mut cookie).cast(),
+            &raw mut size,
+        )
+    };
+    if result == 0 { Ok(cookie) } else { Err(last_errno()) }
+}
+
+/// The most memory that any process had that this one started and waited for, in KiB.
+pub(crate) fn peak_of_children() -> Result<u64> {
+    // SAFETY: all bits nought is a value of this struct of numbers.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: the kernel writes one `rusage` to the pointer, which is where `usage` lives.
+    let result = unsafe { libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage) };
+    if result == 0 { Ok(u64::try_from(usage.ru_maxrss).unwrap_or(0)) } else { Err(last_errno()) }
+}
+
+/// Lets the process, and the program that it becomes, take no notice of a hang-up until somebody listens for it.
+pub(crate) fn ignore_hang_up() -> Result<()> {
+    // SAFETY: `SIG_IGN` is no code that could run at a bad moment.
+    let before = unsafe { libc::signal(libc::SIGHUP, libc::SIG_IGN) };
+    if before == libc::SIG_ERR { Err(last_errno()) } else { Ok(()) }
+}
+
 fn last_errno() -> Errno {
     let code = std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO);
     Errno::from_raw_os_error(code)
@@ -83,6 +117,19 @@ pub(crate) fn end_with_us(program: &mut Command) -> &mut Command {
             rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(Into::into)
         })
     }
+}
+
+/// Takes over a descriptor that the process was started with; no program that is started from here gets it.
+///
+/// **Assumes** that nothing else in the process owns it.
+pub(crate) fn inherit(number: RawFd) -> Result<OwnedFd> {
+    if number <= 2 {
+        return Err(Errno::BADF);
+    }
+    // SAFETY: the number is borrowed for one call, which only says whether it is open and marks it.
+    rustix::io::fcntl_setfd(unsafe { BorrowedFd::borrow_raw(number) }, FdFlags::CLOEXEC)?;
+    // SAFETY: it is open, and the caller promises that it is nobody else's.
+    Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
 /// Lets the runtime say when there is something to read.

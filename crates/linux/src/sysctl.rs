@@ -1,12 +1,62 @@
 //! Kernel parameters: files that show the namespace of the thread that opens them.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Mutex;
 
 use kilter_model::linux::{NetnsName, Sysctl};
 
 use crate::netlink::{KernelError, Refusal};
 use crate::shared::Shared;
-use crate::space::Space;
+use crate::space::{Space, locked};
+
+/// The parameters that have the value that was declared, to be looked at now and then: of most of them the kernel does not
+/// tell when somebody changes them.
+#[derive(Debug, Default)]
+pub(crate) struct Declared(Mutex<BTreeMap<NetnsName, BTreeMap<String, String>>>);
+
+impl Declared {
+    fn come(&self, sysctl: &Sysctl) {
+        let mut declared = locked(&self.0);
+        let here = declared.entry(sysctl.netns.clone()).or_default();
+        here.insert(sysctl.name.clone(), sysctl.value.clone());
+    }
+
+    fn go(&self, sysctl: &Sysctl) {
+        let mut declared = locked(&self.0);
+        if let Some(here) = declared.get_mut(&sysctl.netns) {
+            here.remove(&sysctl.name);
+            if here.is_empty() {
+                declared.remove(&sysctl.netns);
+            }
+        }
+    }
+
+    /// The namespaces in which there are any.
+    pub(crate) fn namespaces(&self) -> Vec<NetnsName> {
+        locked(&self.0).keys().cloned().collect()
+    }
+
+    fn in_namespace(&self, netns: &NetnsName) -> BTreeMap<String, String> {
+        locked(&self.0).get(netns).cloned().unwrap_or_default()
+    }
+}
+
+/// The declared parameters of a namespace that have another value, as items; one small read each.
+pub(crate) fn changed(shared: &Shared, netns: &NetnsName) -> Vec<Sysctl> {
+    let declared = shared.declared.in_namespace(netns);
+    let Some(space) = shared.spaces.get(netns.as_str()).ok().filter(|_| !declared.is_empty()) else {
+        return Vec::new();
+    };
+    let changed = space.inside(|| {
+        let changed = declared.into_iter().filter_map(|(name, value)| {
+            let is = shown(&std::fs::read_to_string(path(&name)).ok()?);
+            (is != value).then(|| Sysctl { name, netns: netns.clone(), value: is })
+        });
+        changed.collect()
+    });
+    changed.unwrap_or_default()
+}
 
 /// The file of a parameter: dots and slashes change places.
 fn path(name: &str) -> PathBuf {
@@ -40,6 +90,9 @@ pub(crate) fn find(
 ) -> Result<Option<Sysctl>, KernelError> {
     let Some(value) = read(space, name)? else { return Ok(None) };
     let as_expected = expected.is_some_and(|expected| expected.value == value);
+    if let Some(expected) = expected.filter(|_| as_expected) {
+        shared.declared.come(expected);
+    }
     let is_item = as_expected || shared.parameters.before(space, name).is_some();
     Ok(is_item.then(|| Sysctl { name: name.to_owned(), netns: netns.clone(), value }))
 }
@@ -61,6 +114,7 @@ pub(crate) fn set(shared: &Shared, space: &Space, sysctl: &Sysctl) -> Result<(),
         let missing = Refusal::of(rustix::io::Errno::NOENT);
         return Err(KernelError::refused("set sysctl", &sysctl.name, missing));
     };
+    shared.declared.come(sysctl);
     if before == sysctl.value {
         return Ok(());
     }
@@ -68,6 +122,9 @@ pub(crate) fn set(shared: &Shared, space: &Space, sysctl: &Sysctl) -> Result<(),
     shared.parameters.remember(space, &sysctl.name, before).map_err(refused)?;
     shared.spaces.counters().wrote();
     let written = write(space, &sysctl.name, &sysctl.value);
+    if written.is_err() {
+        shared.declared.go(sysctl);
+    }
     if written.is_err() && read(space, &sysctl.name)? == shared.parameters.before(space, &sysctl.name) {
         shared.parameters.forget(space, &sysctl.name).map_err(refused)?;
     }
@@ -76,6 +133,7 @@ pub(crate) fn set(shared: &Shared, space: &Space, sysctl: &Sysctl) -> Result<(),
 
 /// Gives a parameter back what it was before we changed it; what nobody remembers stays as it is.
 pub(crate) fn restore(shared: &Shared, space: &Space, sysctl: &Sysctl) -> Result<(), KernelError> {
+    shared.declared.go(sysctl);
     let Some(before) = shared.parameters.before(space, &sysctl.name) else { return Ok(()) };
     if read(space, &sysctl.name)?.is_some_and(|present| present != before) {
         shared.spaces.counters().wrote();

@@ -25,6 +25,22 @@ const MULTI_QUEUE: u16 = 7;
 /// Makes a device that stays without a program, and gives its index.
 pub(crate) fn make(site: &Site<'_>, name: &str, tap: &Tap, is_tap: bool) -> Result<u32, KernelError> {
     let index = site.shared.indexes.next();
+    ask(site, ("add link", name), tap, is_tap, Some(index))?;
+    Ok(index)
+}
+
+/// Gives a device that is there another owner; `tap` says how it was made.
+pub(crate) fn own(site: &Site<'_>, name: &str, tap: &Tap, is_tap: bool) -> Result<(), KernelError> {
+    ask(site, ("change link", name), tap, is_tap, None)
+}
+
+fn ask(
+    site: &Site<'_>,
+    (operation, name): (&'static str, &str),
+    tap: &Tap,
+    is_tap: bool,
+    index: Option<u32>,
+) -> Result<(), KernelError> {
     let mut flags = if is_tap { IFF_TAP } else { IFF_TUN };
     for (bit, on) in [
         (IFF_NO_PI, tap.packet_info != Some(true)),
@@ -33,13 +49,8 @@ pub(crate) fn make(site: &Site<'_>, name: &str, tap: &Tap, is_tap: bool) -> Resu
     ] {
         flags |= if on { bit } else { 0 };
     }
-    let request = TunRequest {
-        name: name.to_owned(),
-        flags,
-        index: Some(index),
-        owner: tap.owner,
-        group: tap.owner_group,
-    };
+    let request =
+        TunRequest { name: name.to_owned(), flags, index, owner: tap.owner, group: tap.owner_group };
     site.shared.spaces.counters().wrote();
     // The namespace of the device is the one in which its file is opened.
     let made = site.space.inside(|| -> Result<(), Refusal> {
@@ -47,15 +58,15 @@ pub(crate) fn make(site: &Site<'_>, name: &str, tap: &Tap, is_tap: bool) -> Resu
         Ok(make_tun(&tun, &request)?)
     });
     match made.and_then(|made| made) {
-        Ok(()) => Ok(index),
+        Ok(()) => Ok(()),
         Err(refusal) if refusal.is_any(&[rustix::io::Errno::NOENT, rustix::io::Errno::NODEV]) => {
             Err(KernelError::Unimplemented {
-                operation: "add link",
+                operation,
                 subject: name.to_owned(),
                 feature: "tun and tap links (CONFIG_TUN, /dev/net/tun)".to_owned(),
             })
         }
-        Err(refusal) => Err(KernelError::refused("add link", name, refusal)),
+        Err(refusal) => Err(KernelError::refused(operation, name, refusal)),
     }
 }
 

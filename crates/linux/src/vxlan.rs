@@ -32,15 +32,15 @@ pub(crate) fn write(data: &mut Message, new: &Vxlan, old: Option<&Vxlan>, lower:
         // The identifier and the port tell tunnels apart, so they are said even where the kernel has a default.
         data.u32(ID, new.vni.unwrap_or(0));
         data.be16(PORT, new.port());
-        if let Some(lower) = lower {
-            data.u32(LINK, lower);
-        }
         if new.external == Some(true) {
             data.u8(COLLECT_METADATA, 1);
         }
         if new.group_policy == Some(true) {
             data.bytes(GBP, &[]);
         }
+    }
+    if let Some(lower) = lower {
+        data.u32(LINK, lower);
     }
     for (v4, v6, new, old) in [(GROUP, GROUP6, new.remote, old.remote), (LOCAL, LOCAL6, new.local, old.local)]
     {

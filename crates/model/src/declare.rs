@@ -200,6 +200,18 @@ impl Identity {
     }
 }
 
+/// The form of a link as it is written down: what names it, its kind with what only that has, and the fields of a link.
+impl<'de> serde::Deserialize<'de> for Link {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        use serde::de::Error;
+        let json = Value::deserialize(deserializer)?;
+        let Identity { name, netns } = Identity::of(&json).map_err(Error::custom)?;
+        let fields = serde_json::from_value(json.clone()).map_err(Error::custom)?;
+        let kind = serde_json::from_value(json).map_err(Error::custom)?;
+        Ok(Self { name, netns, kind, fields })
+    }
+}
+
 /// The form of an `existing` link in a document: what names it, and the fields of a link.
 impl<'de> serde::Deserialize<'de> for Existing {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

@@ -12,6 +12,7 @@ use crate::declare::DocumentKind;
 use crate::kinds::KINDS;
 use crate::linux::link::{AdminState, LinkFields, LinkKind};
 use crate::linux::{BridgePort, Existing, Link, LinkAddress, Name, NetnsName, Port, Unnumbered, keys};
+use crate::remote::{self, RemoteItem};
 use crate::yaml;
 
 /// The document of these items: base items, and what is derived from them.
@@ -22,7 +23,11 @@ pub fn export<'a>(items: impl IntoIterator<Item = (&'a Key, &'a ValueRef)>) -> S
     let items: BTreeMap<&Key, &ValueRef> = items.into_iter().collect();
     let mut bases: BTreeMap<(usize, &Key), ValueRef> = BTreeMap::new();
     for (key, value) in &items {
-        if let Some(rank) = rank(value) {
+        // What is only configured here is made by somebody else.
+        let is_theirs = value
+            .downcast::<Link>()
+            .is_some_and(|link| items.contains_key(&keys::existing(&link.netns, &link.name)));
+        if let Some(rank) = rank(value).filter(|_| !is_theirs) {
             bases.insert((rank, key), joined(value, &items));
         }
     }
@@ -30,15 +35,22 @@ pub fn export<'a>(items: impl IntoIterator<Item = (&'a Key, &'a ValueRef)>) -> S
     documents.collect::<Vec<_>>().join("---\n")
 }
 
-/// One item as a document; `None` if it has none.
+/// One item as a document that is shown, without its secrets; `None` if it has none.
 pub fn document(value: &ValueRef) -> Option<String> {
+    if let Some(item) = RemoteItem::from_value(value) {
+        return Some(yaml::document(&item.to_shown(), remote::first_fields()));
+    }
     let (kind, json) = encode(value)?;
-    Some(yaml::document(&json, kind.shape()))
+    Some(yaml::document(&json, kind.shape().fields()))
 }
 
-/// One item as the JSON of a document; `None` if it has none.
+/// One item as the JSON of a document, secrets included; `None` if it has none.
 pub fn to_json(value: &ValueRef) -> Option<Value> {
-    encode(value).map(|(_, json)| Value::Object(json))
+    let json = match RemoteItem::from_value(value) {
+        Some(item) => item.to_json(),
+        None => encode(value)?.1,
+    };
+    Some(Value::Object(json))
 }
 
 /// Why JSON is not the item of a document.
@@ -63,6 +75,9 @@ pub enum ReadBackError {
 
 /// The item out of what [`to_json`] gave.
 pub fn read_back(json: &Value) -> Result<(Key, ValueRef), ReadBackError> {
+    if let Some(item) = RemoteItem::of(json) {
+        return Ok((item.key(), ValueRef::new(item)));
+    }
     let word = json.get("kind").and_then(Value::as_str).unwrap_or_default().to_owned();
     let Some(kind) = KINDS.iter().find(|kind| kind.word == word) else {
         return Err(ReadBackError::Kind { word });
@@ -84,8 +99,11 @@ fn encode(value: &ValueRef) -> Option<(&'static DocumentKind, Map<String, Value>
     Some((kind, json))
 }
 
-/// The place of the value's kind in the list of kinds.
+/// The place of the value's kind in the list of kinds; remote kinds come last.
 fn rank(value: &ValueRef) -> Option<usize> {
+    if RemoteItem::from_value(value).is_some() {
+        return Some(KINDS.len());
+    }
     KINDS.iter().position(|kind| kind.encode(value).is_some())
 }
 

@@ -10,8 +10,10 @@ pub mod export;
 pub mod kinds;
 pub mod linux;
 pub mod reference;
+pub mod remote;
 pub mod schema;
 mod shape;
+pub mod typed;
 mod yaml;
 
 #[cfg(test)]

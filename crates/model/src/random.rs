@@ -116,6 +116,31 @@ fn json_of_an_item_reads_back_as_the_item() {
 }
 
 #[test]
+fn what_is_written_down_of_any_value_reads_back_also_of_what_is_derived() {
+    items(100, |kind, text, declared| {
+        let mut scheduler = kilter_scheduler::Scheduler::default();
+        descriptors().unwrap().into_iter().for_each(|one| {
+            scheduler.register(one).unwrap();
+        });
+        let txn = kilter_scheduler::Txn::changes(vec![declared.change()]);
+        scheduler.begin(txn, kilter_scheduler::Timestamp(0));
+        for step in &scheduler.plan().unwrap().steps {
+            let Some(value) = &step.after.value else { continue };
+            let again = crate::typed::read_value(&step.key, &value.to_json());
+            let again = again.unwrap_or_else(|error| panic!("{kind}\n{text}\n{}: {error:?}", step.key));
+            assert_eq!(again.to_json(), value.to_json(), "{kind}\n{text}\n{}", step.key);
+        }
+    });
+    let foreign = serde_json::json!({"name": "eth0", "kind": "foreign", "driver": "", "mtu": 1500});
+    let key = kilter_scheduler::Key::new("linux/link/host/eth0");
+    assert_eq!(crate::typed::read_value(&key, &foreign).unwrap().to_json(), foreign);
+    let table = serde_json::json!({"name": "guard", "text": "chain a {\n}", "digest": "39"});
+    let key = kilter_scheduler::Key::new("linux/nftables/host/inet/guard");
+    assert_eq!(crate::typed::read_value(&key, &table).unwrap().to_json(), table);
+    assert!(crate::typed::read_value(&kilter_scheduler::Key::new("else/x"), &foreign).is_err());
+}
+
+#[test]
 fn every_key_belongs_to_the_kind_that_knows_its_value() {
     let mut registry = kilter_scheduler::Registry::default();
     crate::kinds::register(&mut registry).unwrap();

@@ -6,10 +6,10 @@ use serde_json::{Map, Value};
 
 use crate::shape::{Field, Shape};
 
-/// One document out of one item.
-pub(crate) fn document(item: &Map<String, Value>, shape: &Shape) -> String {
+/// One document out of one item, with these fields first.
+pub(crate) fn document(item: &Map<String, Value>, fields: &[Field]) -> String {
     let mut text = String::new();
-    map(&mut text, item, shape.fields(), 0);
+    map(&mut text, item, fields, 0);
     text
 }
 

@@ -28,11 +28,11 @@ fn foreign(key: &str) -> ValueRef {
         Some("up") => ValueRef::new(Up { netns, link, lower: None }),
         Some("address") => {
             let address = Address::new(keys::network_at_the_end(key).expect("the key ends in an address"));
-            ValueRef::new(LinkAddress { netns, link, vrf: None, address })
+            ValueRef::new(LinkAddress { netns, link, vrf: None, after_up: false, address, read: false })
         }
         Some("reach") => {
             let address = keys::network_at_the_end(key).expect("the key ends in an address");
-            ValueRef::new(Reach { netns, link, address, needs_up: false })
+            ValueRef::new(Reach { netns, link, address })
         }
         _ => panic!("`{key}` is not observed here"),
     }

@@ -3,7 +3,7 @@
 //! Decided here: which of several entries of an item is shown, and what must not be shown again after it was deleted.
 //! When something is applied is decided in `subscriber`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, btree_map};
 
 use bytes::Bytes;
 
@@ -209,16 +209,18 @@ impl Cache {
         stamp: Stamp,
         value: Option<&Bytes>,
     ) -> Option<ViewChange> {
-        let is_newest = self.shown.get(item).is_none_or(|shown| shown.stamp < stamp)
-            && self.gone.get(item).is_none_or(|gone| *gone <= stamp);
-        match value {
-            Some(value) if is_newest => {
-                let shown = Shown { topic: topic.clone(), stamp, value: value.clone() };
-                self.shown.insert(item.clone(), shown);
-                Some(ViewChange { item: item.clone(), stamp, value: Some(value.clone()) })
+        let Some(value) = value.filter(|_| self.gone.get(item).is_none_or(|gone| *gone <= stamp)) else {
+            return self.settle(item);
+        };
+        let newest = || Shown { topic: topic.clone(), stamp, value: value.clone() };
+        match self.shown.entry(item.clone()) {
+            btree_map::Entry::Vacant(place) => drop(place.insert(newest())),
+            btree_map::Entry::Occupied(mut shown) if shown.get().stamp < stamp => {
+                drop(shown.insert(newest()))
             }
-            _ => self.settle(item),
+            btree_map::Entry::Occupied(_) => return self.settle(item),
         }
+        Some(ViewChange { item: item.clone(), stamp, value: Some(value.clone()) })
     }
 
     /// Shows the newest entry of an item that is not deleted; the answer is what a consumer sees of that.

@@ -1,5 +1,7 @@
 //! What is delivered: items under topics, changed by commits of a log.
 
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -51,8 +53,8 @@ impl fmt::Display for Topic {
     }
 }
 
-/// The identity of an item: its table and its key there.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// The identity of an item: its table and its key there, in this order.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ItemKey {
     /// The table.
     pub table: Arc<str>,
@@ -64,6 +66,44 @@ impl ItemKey {
     /// The item of this key in this table.
     pub fn new(table: impl Into<Arc<str>>, key: impl Into<Arc<str>>) -> Self {
         Self { table: table.into(), key: key.into() }
+    }
+}
+
+impl Ord for ItemKey {
+    /// **Why** not derived: most items that are compared share the name of their table, which is then not read.
+    fn cmp(&self, other: &Self) -> Ordering {
+        let tables = match Arc::ptr_eq(&self.table, &other.table) {
+            true => Ordering::Equal,
+            false => self.table.cmp(&other.table),
+        };
+        tables.then_with(|| self.key.cmp(&other.key))
+    }
+}
+
+impl PartialOrd for ItemKey {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// The names of tables, one copy of each for everybody who uses it.
+#[derive(Debug, Default)]
+pub(crate) struct Tables(BTreeSet<Arc<str>>);
+
+/// How many names are shared; more come and go.
+const SHARED: usize = 1024;
+
+impl Tables {
+    /// Lets an item use the copy of its table's name that others use.
+    pub(crate) fn share(&mut self, item: &mut ItemKey) {
+        if let Some(known) = self.0.get(&item.table) {
+            item.table = Arc::clone(known);
+            return;
+        }
+        if self.0.len() >= SHARED {
+            self.0.clear();
+        }
+        self.0.insert(Arc::clone(&item.table));
     }
 }
 
@@ -137,6 +177,17 @@ mod tests {
         assert_eq!(LogId::of("etcd 7"), LogId::of("etcd 7"));
         assert_ne!(LogId::of("etcd 7"), LogId::of("etcd 8"));
         assert_eq!(LogId(255).to_string().len(), 32);
+    }
+
+    #[test]
+    fn items_are_in_the_order_of_their_tables_whoever_holds_the_names() {
+        let [mut one, mut two] = [ItemKey::new("tap", "b"), ItemKey::new("tap", "a")];
+        assert!(ItemKey::new("route", "z") < two && two < one);
+        let mut tables = Tables::default();
+        tables.share(&mut one);
+        tables.share(&mut two);
+        assert!(Arc::ptr_eq(&one.table, &two.table) && two < one);
+        assert_eq!(two, ItemKey::new("tap", "a"));
     }
 
     #[test]

@@ -4,6 +4,8 @@
 //! *version* digest (item, version) is kept up to date and compared with every beat. Sums by bucket, and the *content*
 //! digest (item, value), are computed when somebody needs to know where the difference is.
 
+use std::fmt;
+
 use bytes::Bytes;
 
 use crate::change::{ItemKey, Revision};
@@ -15,7 +17,20 @@ pub(crate) const BUCKETS: usize = 256;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest(pub u128);
 
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
 impl Digest {
+    /// The version digest of these items: what whoever holds exactly them has.
+    pub fn of<'a>(items: impl IntoIterator<Item = (&'a ItemKey, Revision)>) -> Self {
+        let mut digest = Self::default();
+        items.into_iter().for_each(|(item, version)| digest.add(version_hash(item, version)));
+        digest
+    }
+
     pub(crate) fn add(&mut self, hash: u128) {
         self.0 = self.0.wrapping_add(hash);
     }
@@ -34,38 +49,49 @@ pub enum Basis {
     Content,
 }
 
-fn hasher(item: &ItemKey) -> blake3::Hasher {
-    let mut hasher = blake3::Hasher::new();
-    hasher.update(&(item.table.len() as u64).to_le_bytes());
-    hasher.update(item.table.as_bytes());
-    hasher.update(&(item.key.len() as u64).to_le_bytes());
-    hasher.update(item.key.as_bytes());
-    hasher
-}
+/// How long an item may be, with what belongs to it, that is hashed in one piece.
+const SHORT: usize = 256;
 
-fn short<const N: usize>(hasher: &blake3::Hasher) -> [u8; N] {
+/// The hash of an item and of what belongs to it. **Why** not always a hasher: it is made for much, and most is little.
+fn hash<const N: usize>(item: &ItemKey, rest: &[u8]) -> [u8; N] {
+    let (table, key) = (item.table.as_bytes(), item.key.as_bytes());
+    let lengths = [table, key].map(|name| (name.len() as u64).to_le_bytes());
+    let parts: [&[u8]; 5] = [&lengths[0], table, &lengths[1], key, rest];
+    let hash = match parts.iter().map(|part| part.len()).sum() {
+        length @ ..=SHORT => {
+            let (mut whole, mut at) = ([0; SHORT], 0);
+            for part in parts {
+                whole[at..at + part.len()].copy_from_slice(part);
+                at += part.len();
+            }
+            blake3::hash(&whole[..length])
+        }
+        _ => {
+            let mut hasher = blake3::Hasher::new();
+            for part in parts {
+                hasher.update(part);
+            }
+            hasher.finalize()
+        }
+    };
     let mut short = [0; N];
-    short.copy_from_slice(&hasher.finalize().as_bytes()[..N]);
+    short.copy_from_slice(&hash.as_bytes()[..N]);
     short
 }
 
 /// The hash of an item at a version.
 pub(crate) fn version_hash(item: &ItemKey, version: Revision) -> u128 {
-    let mut hasher = hasher(item);
-    hasher.update(&version.to_le_bytes());
-    u128::from_le_bytes(short(&hasher))
+    u128::from_le_bytes(hash(item, &version.to_le_bytes()))
 }
 
 /// The hash of an item with a value.
 pub(crate) fn content_hash(item: &ItemKey, value: &Bytes) -> u128 {
-    let mut hasher = hasher(item);
-    hasher.update(value);
-    u128::from_le_bytes(short(&hasher))
+    u128::from_le_bytes(hash(item, value))
 }
 
 /// The hash an item is known by where its key would be too long; its lowest byte is its bucket.
 pub(crate) fn key_hash(item: &ItemKey) -> u64 {
-    u64::from_le_bytes(short(&hasher(item)))
+    u64::from_le_bytes(hash(item, &[]))
 }
 
 /// The bucket of a key's hash.
@@ -86,6 +112,19 @@ mod tests {
         digest.add(version_hash(&two, 4));
         digest.take(version_hash(&two, 4));
         assert_eq!(digest, only_one);
+    }
+
+    #[test]
+    fn a_hash_is_the_same_in_one_piece_and_in_several() {
+        for length in [0, 1, SHORT - 34, SHORT - 33, SHORT, 5000] {
+            let (item, value) = (ItemKey::new("table", "key-of-ten"), Bytes::from(vec![7; length]));
+            let mut hasher = blake3::Hasher::new();
+            for part in [&5_u64.to_le_bytes()[..], b"table", &10_u64.to_le_bytes(), b"key-of-ten", &value] {
+                hasher.update(part);
+            }
+            let whole = content_hash(&item, &value).to_le_bytes();
+            assert_eq!(whole, hasher.finalize().as_bytes()[..16], "{length} bytes");
+        }
     }
 
     #[test]

@@ -8,17 +8,23 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::change::{Change, Commit, ItemKey, LogId, Revision, Topic};
 use crate::moment::{Jitter, Moment};
-use crate::publisher::{Delivery, Publisher};
+use crate::publisher::{Delivery, Publisher, as_delivered};
 use crate::settings::Settings;
 use crate::subscriber::SourceUnavailable;
 
 /// How many commits wait while the source is read again; with more, it is tailed anew.
 const HELD: usize = 65_536;
 
+/// How many things that nobody has asked for are remembered; then the oldest are forgotten.
+const NOTICES: usize = 1024;
+
 /// How the source tells what happens.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Tail {
     /// It is watched.
     Watch,
@@ -79,6 +85,16 @@ pub enum Notice {
     Differed {
         /// How many items differed.
         items: usize,
+    },
+    /// It holds a value that is too large to be delivered: whoever follows the topic is told that there is one, and keeps
+    /// what it had.
+    Oversize {
+        /// The topic.
+        topic: Topic,
+        /// The item.
+        item: ItemKey,
+        /// How many bytes the value has.
+        size: usize,
     },
     /// It went back to an earlier revision: everybody moves to another log.
     WentBack {
@@ -183,6 +199,25 @@ impl Distributor {
         self.notices.pop_front()
     }
 
+    fn note(&mut self, notice: Notice) {
+        if self.notices.len() >= NOTICES {
+            self.notices.pop_front();
+        }
+        self.notices.push_back(notice);
+    }
+
+    /// Appends a commit and delivers it.
+    fn append(&mut self, commit: Commit, now: Moment) {
+        self.publisher.append(commit, now);
+        self.note_oversize();
+    }
+
+    fn note_oversize(&mut self) {
+        while let Some((topic, item, size)) = self.publisher.oversize() {
+            self.note(Notice::Oversize { topic, item, size });
+        }
+    }
+
     fn ask_read(&mut self) -> u64 {
         self.next_read += 1;
         self.requests.push_back(Request::Read { read: self.next_read });
@@ -200,13 +235,18 @@ impl Distributor {
         self.next_audit = now.after(interval + self.jitter.up_to(interval / 2));
     }
 
+    /// Whether there is something to ask the source, and something that was noticed about it.
+    pub(crate) fn is_waited_for(&self) -> (bool, bool) {
+        (!self.requests.is_empty(), !self.notices.is_empty())
+    }
+
     /// The source was read, or could not be. A failure changes nothing of what is served.
     pub fn source_read(&mut self, read: u64, answer: Result<SourceState, SourceUnavailable>, now: Moment) {
         let is_audit = self.audit.as_ref().is_some_and(|audit| audit.read == read);
         let is_load = matches!(self.phase, Phase::Loading { read: asked } if asked == read);
         match answer {
             Ok(state) if is_load => self.loaded(state, now),
-            Ok(state) if is_audit => self.audited(&state, now),
+            Ok(state) if is_audit => self.audited(state, now),
             Err(SourceUnavailable) if is_load => {
                 self.held.clear();
                 self.lose(now);
@@ -223,11 +263,11 @@ impl Distributor {
         if is_same && rev >= head {
             let differed = self.publisher.reload(rev, items, now);
             if differed > 0 {
-                self.notices.push_back(Notice::Differed { items: differed });
+                self.note(Notice::Differed { items: differed });
             }
         } else {
             let ours = if is_same {
-                self.notices.push_back(Notice::WentBack { from: head, to: rev });
+                self.note(Notice::WentBack { from: head, to: rev });
                 LogId::of(&format!("{} went back from {head} to {rev}", self.publisher.log_id()))
             } else {
                 log
@@ -235,11 +275,12 @@ impl Distributor {
             self.source_log = Some(log);
             self.publisher.load(ours, rev, items, now);
         }
-        self.notices.push_back(Notice::Loaded { log: self.publisher.log_id(), rev });
+        self.note_oversize();
+        self.note(Notice::Loaded { log: self.publisher.log_id(), rev });
         self.attempts = 0;
         self.phase = Phase::Tailing;
         for commit in std::mem::take(&mut self.held) {
-            self.publisher.append(commit, now);
+            self.append(commit, now);
         }
         self.resume(now);
     }
@@ -260,8 +301,12 @@ impl Distributor {
         self.requests.push_back(Request::Poll { log, after });
     }
 
-    /// A writer says that there is something new. No harm is done if it is not heard.
+    /// A writer says that there is something new: a source that is polled is asked at once, and so is one that was lost,
+    /// because somebody has just reached it. No harm is done if it is not heard.
     pub fn poke(&mut self, now: Moment) {
+        if let Phase::Lost { until } = &mut self.phase {
+            *until = now;
+        }
         if self.tail == Tail::Poll && matches!(self.phase, Phase::Tailing) {
             self.is_poked = true;
             if !self.is_polling {
@@ -278,7 +323,7 @@ impl Distributor {
                 .extend(commit.changes.iter().map(|(topic, change)| (topic.clone(), change.item.clone())));
         }
         match self.phase {
-            Phase::Tailing => self.publisher.append(commit, now),
+            Phase::Tailing => self.append(commit, now),
             Phase::Loading { .. } if self.publisher.is_loaded() && self.held.len() < HELD => {
                 self.held.push(commit)
             }
@@ -317,7 +362,7 @@ impl Distributor {
 
     fn lose(&mut self, now: Moment) {
         if self.attempts == 0 {
-            self.notices.push_back(Notice::SourceLost);
+            self.note(Notice::SourceLost);
         }
         self.publisher.source_lost(now);
         self.audit = None;
@@ -328,8 +373,11 @@ impl Distributor {
     }
 
     /// Compares what is served with a read that is not newer; what happened meanwhile is left out.
-    fn audited(&mut self, state: &SourceState, now: Moment) {
+    fn audited(&mut self, mut state: SourceState, now: Moment) {
         let Some(audit) = self.audit.take() else { return };
+        for (_, change) in &mut state.items {
+            let _ = as_delivered(change);
+        }
         let head = self.publisher.head();
         if self.source_log != Some(state.log) || self.missing.is_some_and(|missing| head < missing) {
             // Another log, or a commit that was there at the last audit and has not been told since.

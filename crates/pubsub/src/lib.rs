@@ -12,6 +12,8 @@ mod change;
 mod digest;
 mod discovery;
 mod distributor;
+#[doc(hidden)]
+pub mod fuzzed;
 mod log;
 mod message;
 mod moment;
@@ -20,6 +22,7 @@ mod replica;
 mod session;
 mod settings;
 mod subscriber;
+pub mod transport;
 pub mod wire;
 
 pub use cache::{Shown, Stamp, ViewChange};
@@ -32,7 +35,8 @@ pub use moment::Moment;
 pub use publisher::{Delivery, MAX_VALUE, Publisher, PublisherCounts, Refusal};
 pub use replica::{Entry, Replica};
 pub use session::SessionId;
-pub use settings::{Settings, SettingsError, StaleAction};
+pub use settings::{Driver, PokeDriver, Settings, SettingsError, StaleAction, Transport};
 pub use subscriber::{
-    Mirror, Output, Report, SourceRead, SourceUnavailable, Subscriber, SubscriberCounts, TopicStatus,
+    Mirror, Nearness, Output, Report, SourceRead, SourceUnavailable, Subscriber, SubscriberCounts,
+    TopicStatus,
 };

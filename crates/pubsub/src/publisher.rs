@@ -11,17 +11,28 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::change::{Change, Commit, LogId, Revision, Topic};
+use crate::change::{Change, Commit, ItemKey, LogId, Revision, Topic};
 use crate::log::{Log, Logged};
 use crate::message::{Mark, Message, Reason};
 use crate::moment::{Jitter, Moment};
 use crate::replica::Replica;
-use crate::session::{Phase, Session, SessionId};
+use crate::session::{Outgoing, Phase, Session, SessionId};
 use crate::settings::Settings;
 use crate::wire;
 
-/// The largest value that is delivered.
+/// The largest value that is delivered. Of a larger one, an empty value is: so everybody knows that the item is there, in
+/// this version, and nobody can use it.
 pub const MAX_VALUE: usize = 1 << 20;
+
+/// How many items that are too large are remembered until somebody asks.
+const OVERSIZE: usize = 1024;
+
+/// A change as it is delivered; the size of its value, if that is too large.
+pub(crate) fn as_delivered(change: &mut Change) -> Option<usize> {
+    let size = change.value.as_ref().map(Bytes::len).filter(|size| *size > MAX_VALUE)?;
+    change.value = Some(Bytes::new());
+    Some(size)
+}
 
 /// How many refusals of subscribers are remembered.
 const NACKS: usize = 1024;
@@ -95,6 +106,7 @@ pub struct Publisher {
     jitter: Jitter,
     counts: PublisherCounts,
     nacks: VecDeque<Refusal>,
+    oversize: VecDeque<(Topic, ItemKey, usize)>,
 }
 
 impl Publisher {
@@ -120,6 +132,7 @@ impl Publisher {
             jitter: Jitter::new(seed),
             counts: PublisherCounts::default(),
             nacks: VecDeque::new(),
+            oversize: VecDeque::new(),
         }
     }
 
@@ -221,6 +234,11 @@ impl Publisher {
         self.sessions.len()
     }
 
+    /// How many subscriptions compare digests or get everything right now.
+    pub fn served(&self) -> usize {
+        self.served.len()
+    }
+
     /// What was counted.
     pub fn counts(&self) -> PublisherCounts {
         self.counts
@@ -237,10 +255,20 @@ impl Publisher {
     }
 
     fn deliverable(&mut self, mut items: Vec<(Topic, Change)>) -> Vec<(Topic, Change)> {
-        let before = items.len();
-        items.retain(|(_, change)| change.value.as_ref().is_none_or(|value| value.len() <= MAX_VALUE));
-        self.counts.oversize += (before - items.len()) as u64;
+        for (topic, change) in &mut items {
+            if let Some(size) = as_delivered(change) {
+                self.counts.oversize += 1;
+                self.oversize.push_back((topic.clone(), change.item.clone(), size));
+            }
+        }
+        let forgotten = self.oversize.len().saturating_sub(OVERSIZE);
+        self.oversize.drain(..forgotten);
         items
+    }
+
+    /// The next item whose value is too large, and the size of that.
+    pub(crate) fn oversize(&mut self) -> Option<(Topic, ItemKey, usize)> {
+        self.oversize.pop_front()
     }
 
     fn stale_ms(&self, now: Moment) -> u64 {
@@ -410,7 +438,7 @@ impl Publisher {
                     && logged.frame.len() <= wire::MAX_FRAME
                 {
                     subscription.sent = logged.slice.rev;
-                    session.push(logged.frame.clone(), now);
+                    session.push(Outgoing::Slice(Arc::clone(logged)), now);
                     self.wakes.insert(*id);
                 } else {
                     session.behind = true;
@@ -430,6 +458,11 @@ impl Publisher {
 
     /// The next frame for a session. Whoever carries frames asks as fast as the other side takes them, no faster.
     pub fn take(&mut self, id: SessionId, now: Moment) -> Option<Bytes> {
+        self.take_outgoing(id, now).map(|outgoing| outgoing.frame().clone())
+    }
+
+    /// The same for whoever takes it inside the process.
+    pub(crate) fn take_outgoing(&mut self, id: SessionId, now: Moment) -> Option<Outgoing> {
         if self.sessions.get(&id)?.behind {
             self.pump(id, now);
         }

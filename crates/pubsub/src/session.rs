@@ -1,12 +1,14 @@
 //! One subscriber as its publisher knows it: what it follows, how far it was sent, and what waits to be written.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 
 use crate::change::{Change, Revision, Topic};
 use crate::digest::{Basis, Digest};
+use crate::log::Logged;
 use crate::message::{Cursor, Held, Message, Mode};
 use crate::moment::Moment;
 use crate::wire;
@@ -85,6 +87,22 @@ pub(crate) struct Sub {
     pub(crate) not_before: Moment,
 }
 
+/// What waits to be written: a slice of the log as it is, or another frame.
+#[derive(Clone, Debug)]
+pub(crate) enum Outgoing {
+    Slice(Arc<Logged>),
+    Frame(Bytes),
+}
+
+impl Outgoing {
+    pub(crate) fn frame(&self) -> &Bytes {
+        match self {
+            Self::Slice(logged) => &logged.frame,
+            Self::Frame(frame) => frame,
+        }
+    }
+}
+
 /// One subscriber.
 #[derive(Debug)]
 pub(crate) struct Session {
@@ -92,7 +110,7 @@ pub(crate) struct Session {
     pub(crate) greeted: bool,
     pub(crate) welcomed: bool,
     pub(crate) subs: BTreeMap<u32, Sub>,
-    out: VecDeque<Bytes>,
+    out: VecDeque<Outgoing>,
     queued: usize,
     /// Whether something is in the log that was not sent for lack of room.
     pub(crate) behind: bool,
@@ -132,21 +150,21 @@ impl Session {
         self.queued
     }
 
-    pub(crate) fn push(&mut self, frame: Bytes, now: Moment) {
-        self.queued += frame.len();
-        self.out.push_back(frame);
+    pub(crate) fn push(&mut self, outgoing: Outgoing, now: Moment) {
+        self.queued += outgoing.frame().len();
+        self.out.push_back(outgoing);
         self.blocked_since.get_or_insert(now);
     }
 
     pub(crate) fn say(&mut self, message: &Message, now: Moment) {
-        self.push(wire::encode(message), now);
+        self.push(Outgoing::Frame(wire::encode(message)), now);
     }
 
-    pub(crate) fn pop(&mut self, now: Moment) -> Option<Bytes> {
-        let frame = self.out.pop_front()?;
-        self.queued -= frame.len();
+    pub(crate) fn pop(&mut self, now: Moment) -> Option<Outgoing> {
+        let outgoing = self.out.pop_front()?;
+        self.queued -= outgoing.frame().len();
         self.blocked_since = (!self.out.is_empty()).then_some(now);
-        Some(frame)
+        Some(outgoing)
     }
 
     /// Since when nothing that waits was taken.

@@ -7,6 +7,68 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::distributor::Tail;
+use crate::publisher::Delivery;
+
+/// What carries frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Transport {
+    /// The own frames over TCP, with TLS if that is set.
+    Tcp,
+    /// ZeroMQ, in the clear.
+    Zmq,
+    /// NATS with JetStream, in the clear.
+    Nats,
+}
+
+impl Transport {
+    /// How what happens reaches subscribers over it.
+    pub fn delivery(self) -> Delivery {
+        match self {
+            Self::Tcp => Delivery::Cursors,
+            Self::Zmq | Self::Nats => Delivery::Broadcast,
+        }
+    }
+
+    /// What its addresses begin with.
+    pub fn scheme(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Zmq => "zmq",
+            Self::Nats => "nats",
+        }
+    }
+}
+
+/// The drivers that `pub_sub_driver` names: those of the first design, and the own ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Driver {
+    /// As `publisher_transport` says.
+    #[serde(rename = "zmq_pubsub_driver", alias = "zmq_bind_pubsub_driver")]
+    AsTransport,
+    /// The store's own watch, as if delivery were not apart from it.
+    #[serde(rename = "etcd_pubsub_driver")]
+    Store,
+    /// The own frames over TCP.
+    #[serde(rename = "tcp")]
+    Tcp,
+    /// ZeroMQ.
+    #[serde(rename = "zmq")]
+    Zmq,
+    /// NATS.
+    #[serde(rename = "nats")]
+    Nats,
+}
+
+/// The drivers that `pub_sub_multiproc_driver` names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PokeDriver {
+    /// The socket of the distributor.
+    #[serde(rename = "zmq_pubsub_multiproc_driver")]
+    Socket,
+}
+
 /// What a subscriber does about what it holds when no publisher can be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -24,9 +86,10 @@ pub struct Settings {
     /// Whether delivery is apart from the store. Default: no; then the store's own watch, or polling, is used.
     #[serde(rename = "enable_df_pub_sub")]
     pub enabled: bool,
-    /// The name of the driver; accepted for its name. Default: `zmq_pubsub_driver`.
+    /// The driver: `zmq_pubsub_driver` is what `publisher_transport` says, `tcp`, `zmq` and `nats` are these, and
+    /// `etcd_pubsub_driver` is the store's own watch. Default: `zmq_pubsub_driver`.
     #[serde(rename = "pub_sub_driver")]
-    pub driver: String,
+    pub driver: Driver,
     /// The addresses of publishers that are known from the beginning. Default: `127.0.0.1`.
     #[serde(rename = "publishers_ips")]
     pub publishers: Vec<String>,
@@ -36,15 +99,15 @@ pub struct Settings {
     /// Whether writers of this machine poke the distributor through a local socket. Default: yes.
     #[serde(rename = "pub_sub_use_multiproc")]
     pub poke: bool,
-    /// The transport below the driver. Default: `tcp`.
+    /// What carries frames: `tcp` (the own frames), `zmq` or `nats`. Default: `tcp`.
     #[serde(rename = "publisher_transport")]
-    pub transport: String,
+    pub transport: Transport,
     /// Where publishers listen; `*` is everywhere. Default: `*`.
     #[serde(rename = "publisher_bind_address")]
     pub bind: String,
-    /// The driver of the poke; accepted for its name. Default: `zmq_pubsub_multiproc_driver`.
+    /// The driver of the poke, of which there is one. Default: `zmq_pubsub_multiproc_driver`.
     #[serde(rename = "pub_sub_multiproc_driver")]
-    pub poke_driver: String,
+    pub poke_driver: PokeDriver,
     /// The socket of the poke. Default: `/var/run/zmq_pubsub/zmq-publisher-socket`.
     #[serde(rename = "publisher_multiproc_socket")]
     pub poke_socket: String,
@@ -113,7 +176,9 @@ pub struct Settings {
     /// How often the distributor compares itself with its source; up to half of it is added. Default: 300 s.
     #[serde(with = "span")]
     pub audit_interval: Duration,
-    /// How often a source that cannot watch is asked. Default: 100 ms.
+    /// How the source tells what happens: `watch`, or `poll` for one that cannot be watched. Default: `watch`.
+    pub tail: Tail,
+    /// How often a source that is polled is asked. Default: 100 ms.
     #[serde(with = "span")]
     pub poll_interval: Duration,
     /// How long a distributor stays in the discovery table without a sign of life. Default: 15 s.
@@ -140,6 +205,8 @@ pub struct Settings {
     /// How old that is. Default: 5 m.
     #[serde(with = "span")]
     pub fence_after: Duration,
+    /// For trials: of a hundred messages that are said to everybody over ZeroMQ or NATS, this many are lost. Default: 0.
+    pub lose_percent: u8,
     /// A word that subscribers must know. Default: none.
     pub token: Option<String>,
 }
@@ -149,13 +216,13 @@ impl Default for Settings {
         let (seconds, millis) = (Duration::from_secs, Duration::from_millis);
         Self {
             enabled: false,
-            driver: "zmq_pubsub_driver".to_owned(),
+            driver: Driver::AsTransport,
             publishers: vec!["127.0.0.1".to_owned()],
             port: 8866,
             poke: true,
-            transport: "tcp".to_owned(),
+            transport: Transport::Tcp,
             bind: "*".to_owned(),
-            poke_driver: "zmq_pubsub_multiproc_driver".to_owned(),
+            poke_driver: PokeDriver::Socket,
             poke_socket: "/var/run/zmq_pubsub/zmq-publisher-socket".to_owned(),
             heartbeat_interval: seconds(1),
             peer_timeout: seconds(3),
@@ -181,6 +248,7 @@ impl Default for Settings {
             lag_slices: 64,
             coalesce_interval: millis(250),
             audit_interval: seconds(300),
+            tail: Tail::Watch,
             poll_interval: millis(100),
             lease: seconds(15),
             lease_renewal: seconds(5),
@@ -191,6 +259,7 @@ impl Default for Settings {
             always_snapshot_on_reconnect: false,
             stale_action: StaleAction::Keep,
             fence_after: seconds(300),
+            lose_percent: 0,
             token: None,
         }
     }
@@ -239,12 +308,28 @@ impl Settings {
             ("lag-slices", self.lag_slices == 0, ZERO),
             ("poll-interval", self.poll_interval.is_zero(), ZERO),
             ("audit-interval", self.audit_interval.is_zero(), ZERO),
+            ("lose-percent", self.lose_percent > 90, "must be at most 90"),
             ("lease-renewal", self.lease_renewal.is_zero(), ZERO),
             ("lease", self.lease < self.lease_renewal * 3, "must be at least three times `lease-renewal`"),
         ];
         match checks.into_iter().find(|(_, wrong, _)| *wrong) {
             Some((field, _, problem)) => Err(SettingsError { field, problem }),
             None => Ok(()),
+        }
+    }
+
+    /// Whether delivery is apart from the store.
+    pub fn is_apart(&self) -> bool {
+        self.enabled && self.driver != Driver::Store
+    }
+
+    /// What carries frames, as driver and transport say together.
+    pub fn carrier(&self) -> Transport {
+        match self.driver {
+            Driver::AsTransport | Driver::Store => self.transport,
+            Driver::Tcp => Transport::Tcp,
+            Driver::Zmq => Transport::Zmq,
+            Driver::Nats => Transport::Nats,
         }
     }
 
@@ -312,15 +397,35 @@ mod tests {
 
     #[test]
     fn every_option_of_the_first_design_is_read_by_its_name() {
-        let text = r#"{"enable_df_pub_sub": true, "pub_sub_driver": "tcp", "publishers_ips": ["10.0.0.1"],
+        let text = r#"{"enable_df_pub_sub": true, "pub_sub_driver": "zmq", "publishers_ips": ["10.0.0.1"],
             "publisher_port": 1, "pub_sub_use_multiproc": false, "publisher_transport": "tcp",
-            "publisher_bind_address": "::1", "pub_sub_multiproc_driver": "x", "publisher_multiproc_socket": "/s",
+            "publisher_bind_address": "::1", "pub_sub_multiproc_driver": "zmq_pubsub_multiproc_driver", "publisher_multiproc_socket": "/s",
             "max_idle_time": 2, "message_delay_window": "300ms"}"#;
         let read: Settings = serde_json::from_str(text).unwrap();
-        assert!(read.enabled && !read.poke);
+        assert!(read.is_apart() && !read.poke);
+        assert_eq!((read.transport, read.carrier()), (Transport::Tcp, Transport::Zmq));
         assert_eq!(read.heartbeat_interval, Duration::from_secs(2));
         assert_eq!(read.reorder_window, Duration::from_millis(300));
         assert_eq!((read.port, read.publishers[0].as_str()), (1, "10.0.0.1"));
+    }
+
+    #[test]
+    fn a_driver_that_nobody_has_is_refused_by_name() {
+        for (name, apart, carrier) in [
+            ("zmq_pubsub_driver", true, Transport::Tcp),
+            ("zmq_bind_pubsub_driver", true, Transport::Tcp),
+            ("etcd_pubsub_driver", false, Transport::Tcp),
+            ("nats", true, Transport::Nats),
+        ] {
+            let text = format!(r#"{{"enable_df_pub_sub": true, "pub_sub_driver": "{name}"}}"#);
+            let read: Settings = serde_json::from_str(&text).unwrap();
+            assert_eq!((read.is_apart(), read.carrier()), (apart, carrier), "{name}");
+        }
+        for option in ["pub_sub_driver", "pub_sub_multiproc_driver"] {
+            let text = format!(r#"{{"{option}": "redis_db_pubsub_driver"}}"#);
+            let error = serde_json::from_str::<Settings>(&text).unwrap_err().to_string();
+            assert!(error.contains("`redis_db_pubsub_driver`") && error.contains("expected"), "{error}");
+        }
     }
 
     #[test]

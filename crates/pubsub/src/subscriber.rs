@@ -8,6 +8,7 @@
 
 mod following;
 mod source;
+mod status;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -15,14 +16,14 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::cache::{Cache, Shown, ViewChange};
-use crate::change::{Change, ItemKey, LogId, Revision, Topic};
-use crate::digest::Digest;
+use crate::change::{Change, ItemKey, LogId, Revision, Tables, Topic};
 use crate::message::{Message, Mode, Reason};
 use crate::moment::{Jitter, Moment};
 use crate::settings::{Settings, StaleAction};
 
 use following::{Following, Phase};
 pub use source::{Mirror, SourceRead, SourceUnavailable};
+pub use status::{Nearness, SubscriberCounts, TopicStatus};
 
 /// How long a publisher that is behind, stale or unreachable is avoided while there are others.
 const AVOIDED: Duration = Duration::from_secs(30);
@@ -103,56 +104,6 @@ pub enum Report {
     },
 }
 
-/// What a subscriber has counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SubscriberCounts {
-    /// Slices that were applied.
-    pub slices: u64,
-    /// Slices and stretches that were there already.
-    pub duplicates: u64,
-    /// Slices of a log or topic that is not followed.
-    pub foreign: u64,
-    /// Times something was missing.
-    pub gaps: u64,
-    /// Times it had to be asked for.
-    pub fetches: u64,
-    /// Stretches that were applied.
-    pub ranges: u64,
-    /// Comparisons by digest that were applied.
-    pub deltas: u64,
-    /// Snapshots that were applied.
-    pub snapshots: u64,
-    /// Reads of the source itself.
-    pub source_reads: u64,
-    /// Digests that were compared at the same position, and were equal.
-    pub equal_digests: u64,
-    /// Digests that were not.
-    pub mismatches: u64,
-    /// Times everything moved to another log.
-    pub rebases: u64,
-    /// Frames that could not be read.
-    pub garbled: u64,
-    /// Snapshots whose end did not fit.
-    pub spoiled: u64,
-    /// Times a session was lost or given up.
-    pub sessions_lost: u64,
-}
-
-/// Where a topic stands.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TopicStatus {
-    /// The topic.
-    pub topic: Topic,
-    /// How far it is; nothing if it was never complete.
-    pub applied: Option<Revision>,
-    /// Whether it gets what happens, and nothing is known to be missing.
-    pub is_live: bool,
-    /// How many items it has.
-    pub items: usize,
-    /// Their digest.
-    pub digest: Digest,
-}
-
 #[derive(Debug)]
 enum Link {
     Down { until: Moment },
@@ -164,6 +115,8 @@ enum Link {
 #[derive(Debug)]
 struct Address {
     uri: String,
+    /// Whether somebody set it: no table takes it away.
+    is_set: bool,
     avoided_until: Moment,
 }
 
@@ -187,13 +140,18 @@ pub struct Subscriber {
     epoch: u32,
     /// The highest revision of this log that was ever applied.
     min_rev: Revision,
+    /// The last commit of this log that a publisher has told of, and when one told anything.
+    head: Revision,
+    told_at: Moment,
     cache: Cache,
+    tables: Tables,
     followed: BTreeMap<Topic, Following>,
     refused: BTreeMap<ItemKey, Refused>,
     next_sub: u32,
     next_read: u64,
     next_ack: Moment,
     next_source_read: Moment,
+    source_read_at: Option<Moment>,
     stale_since: Option<Moment>,
     is_fenced: bool,
     outputs: VecDeque<Output>,
@@ -201,7 +159,7 @@ pub struct Subscriber {
 }
 
 impl Subscriber {
-    /// A subscriber that follows nothing yet, and knows these addresses of publishers.
+    /// A subscriber that follows nothing yet, and knows these addresses of publishers for good.
     pub fn new(
         settings: Settings,
         node: impl Into<String>,
@@ -223,19 +181,24 @@ impl Subscriber {
             log: None,
             epoch: 0,
             min_rev: 0,
+            head: 0,
+            told_at: now,
             cache: Cache::default(),
+            tables: Tables::default(),
             followed: BTreeMap::new(),
             refused: BTreeMap::new(),
             next_sub: 0,
             next_read: 0,
             next_ack: now,
             next_source_read,
+            source_read_at: None,
             stale_since: Some(now),
             is_fenced: false,
             outputs: VecDeque::new(),
             counts: SubscriberCounts::default(),
         };
         subscriber.learn(addresses);
+        subscriber.addresses.iter_mut().for_each(|address| address.is_set = true);
         subscriber
     }
 
@@ -243,14 +206,15 @@ impl Subscriber {
     pub fn learn(&mut self, addresses: impl IntoIterator<Item = String>) {
         for uri in addresses {
             if !self.addresses.iter().any(|known| known.uri == uri) {
-                self.addresses.push(Address { uri, avoided_until: Moment::default() });
+                self.addresses.push(Address { uri, is_set: false, avoided_until: Moment::default() });
             }
         }
     }
 
-    /// Forgets an address. A session that is healthy stays, whatever a table says.
+    /// Forgets an address that was learnt; those it began with stay. So does a session that is healthy, whatever a table
+    /// says.
     pub fn forget(&mut self, uri: &str) {
-        self.addresses.retain(|address| address.uri != uri);
+        self.addresses.retain(|address| address.is_set || address.uri != uri);
     }
 
     /// Follows a topic: before anything of it is read, so that nothing in between is lost.
@@ -320,6 +284,13 @@ impl Subscriber {
         self.counts
     }
 
+    /// How near it is to what is published.
+    pub fn nearness(&self, now: Moment) -> Nearness {
+        let positions = self.followed.keys().map(|topic| self.position(topic).unwrap_or_default());
+        let lag = positions.min().map_or(0, |position| self.head.saturating_sub(position));
+        Nearness { counts: self.counts, lag, age: now.since(self.told_at) }
+    }
+
     /// How many deletions are remembered, and how many slices wait behind gaps.
     pub fn remembered(&self) -> (usize, usize) {
         (
@@ -366,6 +337,20 @@ impl Subscriber {
         self.link = Link::Greeting { until: now.after(GREETING.min(self.settings.peer_timeout * 2)) };
         let (node, instance, token) = (self.node.clone(), self.instance, self.settings.token.clone());
         self.send(Message::Hello { node, instance, token });
+    }
+
+    /// Whoever is at the other end speaks, though it does not answer: it is listened to on.
+    fn stay(&mut self, now: Moment) {
+        if let Link::Greeting { until } = &mut self.link {
+            *until = now.after(GREETING);
+        }
+    }
+
+    /// Nobody listened for a while: that silence says nothing about the publisher.
+    pub fn listens_again(&mut self, now: Moment) {
+        if let Link::Active { heard, .. } = &mut self.link {
+            *heard = now;
+        }
     }
 
     /// The connection is gone, or could not be made.
@@ -428,22 +413,28 @@ impl Subscriber {
             *heard = now;
         }
         match message {
-            Message::Welcome { instance, log, stale_ms, peers, .. } => {
+            Message::Welcome { instance, log, head, stale_ms, peers, .. } => {
                 self.learn(peers);
                 self.welcomed(instance, log, now);
+                self.note_head(log, head, now);
                 self.prefer_fresh(stale_ms, now);
             }
             Message::Subscribed { sub, log, head, last, catch_up } => {
                 self.subscribed(sub, log, head, last, catch_up, now);
             }
             Message::Busy { sub, retry_ms } => self.put_off(sub, Duration::from_millis(retry_ms), now),
-            Message::Txn(slice) => self.slice(slice, now),
-            Message::Range { sub, after, known, upto, more, changes } => {
+            Message::Txn(mut slice) => {
+                slice.changes.iter_mut().for_each(|change| self.tables.share(&mut change.item));
+                self.slice(slice, now);
+            }
+            Message::Range { sub, after, known, upto, more, mut changes } => {
+                changes.iter_mut().for_each(|change| self.tables.share(&mut change.item));
                 self.range(sub, after..=known, upto, more, &changes, now);
             }
             Message::Compacted { sub, .. } => self.compacted(sub, now),
             Message::Want { sub, buckets } => self.tell(sub, &buckets, now),
-            Message::Items { sub, part, items, kept, gone } => {
+            Message::Items { sub, part, mut items, kept, gone } => {
+                items.iter_mut().for_each(|change| self.tables.share(&mut change.item));
                 self.collect(sub, part, items, kept, gone, now)
             }
             Message::End { sub, at, parts, count, digest } => self.end(sub, at, parts, count, digest, now),
@@ -460,6 +451,7 @@ impl Subscriber {
                         return;
                     }
                 }
+                self.note_head(log, head, now);
                 if Some(log) == self.log {
                     marks.into_iter().for_each(|mark| self.mark(&mark, head, now));
                 }
@@ -484,6 +476,14 @@ impl Subscriber {
             | Message::Ack { .. }
             | Message::Nack { .. }
             | Message::Ping { .. } => {}
+        }
+    }
+
+    /// Notes how far the log is.
+    fn note_head(&mut self, log: LogId, head: Revision, now: Moment) {
+        if Some(log) == self.log {
+            self.head = self.head.max(head);
+            self.told_at = now;
         }
     }
 
@@ -513,7 +513,7 @@ impl Subscriber {
         self.counts.rebases += u64::from(self.log.is_some());
         self.log = Some(log);
         self.epoch += 1;
-        self.min_rev = 0;
+        (self.min_rev, self.head) = (0, 0);
         let mut returned = Vec::new();
         for (topic, following) in &mut self.followed {
             // Answers that are still on their way speak of the other log.

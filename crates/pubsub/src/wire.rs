@@ -4,6 +4,8 @@
 //! seven-bit groups, the lowest first; texts and lists with their length before them. A later version appends fields:
 //! bytes behind the last known field are skipped, and an unknown type is skipped if its flag says that it may be.
 
+use std::sync::Arc;
+
 use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::change::{Change, ItemKey, LogId, Revision, Slice, Topic};
@@ -54,7 +56,15 @@ types! {
 
 /// A message as a frame, its length first.
 pub fn encode(message: &Message) -> Bytes {
-    let mut writer = Writer(BytesMut::with_capacity(128));
+    let changes: &[Change] = if let Message::Txn(slice) = message {
+        &slice.changes
+    } else if let Message::Range { changes, .. } | Message::Items { items: changes, .. } = message {
+        changes
+    } else {
+        &[]
+    };
+    let room = changes.iter().map(Change::size).sum::<usize>() + 128;
+    let mut writer = Writer(BytesMut::with_capacity(room));
     writer.0.put_bytes(0, HEADER);
     let (kind, flags) = writer.message(message);
     let length = u32::try_from(writer.0.len() - 4).unwrap_or(u32::MAX);
@@ -78,8 +88,36 @@ pub fn frame_length(bytes: &[u8]) -> Result<Option<usize>, DecodeError> {
     Ok(Some(length + 4))
 }
 
+/// Names that were read last: a frame mostly tells of the topic and the table of the one before it, and shares them.
+#[derive(Debug, Default)]
+pub(crate) struct Names {
+    topic: Option<Topic>,
+    table: Option<Arc<str>>,
+}
+
+impl Names {
+    pub(crate) fn topic(&mut self, name: &str) -> Topic {
+        match &self.topic {
+            Some(known) if known.as_str() == name => known.clone(),
+            _ => self.topic.insert(Topic::new(name)).clone(),
+        }
+    }
+
+    pub(crate) fn table(&mut self, name: &str) -> Arc<str> {
+        match &self.table {
+            Some(known) if **known == *name => Arc::clone(known),
+            _ => Arc::clone(self.table.insert(name.into())),
+        }
+    }
+}
+
 /// The message of a whole frame; nothing if it is of an unknown type that may be skipped.
 pub fn decode(frame: &[u8]) -> Result<Option<Message>, DecodeError> {
+    decode_after(&mut Names::default(), frame)
+}
+
+/// The same of a frame after others.
+pub(crate) fn decode_after(names: &mut Names, frame: &[u8]) -> Result<Option<Message>, DecodeError> {
     let length = frame_length(frame)?.ok_or(DecodeError::Short)?;
     let frame = frame.get(..length).ok_or(DecodeError::Short)?;
     let (header, body) = frame.split_at_checked(HEADER).ok_or(DecodeError::Short)?;
@@ -87,7 +125,7 @@ pub fn decode(frame: &[u8]) -> Result<Option<Message>, DecodeError> {
         return Err(DecodeError::Version(header[4]));
     }
     let kind = header[5];
-    match (Reader(body).message(kind)?, u16::from_be_bytes([header[6], header[7]]) & OPTIONAL) {
+    match (Reader(body, names).message(kind)?, u16::from_be_bytes([header[6], header[7]]) & OPTIONAL) {
         (None, 0) => Err(DecodeError::Type(kind)),
         (message, _) => Ok(message),
     }
@@ -346,7 +384,7 @@ impl Writer {
     }
 }
 
-struct Reader<'a>(&'a [u8]);
+struct Reader<'a>(&'a [u8], &'a mut Names);
 
 impl<'a> Reader<'a> {
     fn take(&mut self, length: usize) -> Result<&'a [u8], DecodeError> {
@@ -407,7 +445,8 @@ impl<'a> Reader<'a> {
     }
 
     fn topic(&mut self) -> Result<Topic, DecodeError> {
-        self.text("topic").map(Topic::new)
+        let name = self.text("topic")?;
+        Ok(self.1.topic(name))
     }
 
     /// Reads a list. **Guarantees** that memory follows the bytes that are there, not the length that is claimed.
@@ -427,7 +466,8 @@ impl<'a> Reader<'a> {
     }
 
     fn change(&mut self) -> Result<Change, DecodeError> {
-        let item = ItemKey::new(self.text("table")?, self.text("key")?);
+        let table = self.text("table")?;
+        let item = ItemKey::new(self.1.table(table), self.text("key")?);
         let version = self.number()?;
         let value = if self.flag("value")? { Some(Bytes::copy_from_slice(self.bytes()?)) } else { None };
         Ok(Change { item, version, value })

@@ -48,6 +48,8 @@ pub enum Why {
     Waits(Vec<Unmet>),
     /// Nobody declares it, and it has not been seen.
     NotDeclared,
+    /// Everything it needs is there; the transaction under way is not done with it yet.
+    NotReached,
     /// No kind owns its key.
     NoKind,
     /// An operation failed.
@@ -83,6 +85,7 @@ impl fmt::Display for Why {
             Self::Found => f.write_str("exists and is ours, nobody has declared it yet"),
             Self::Waits(unmet) => write!(f, "needs {}", join(unmet)),
             Self::NotDeclared => f.write_str("nobody declares it and it has not been seen"),
+            Self::NotReached => f.write_str("the transaction under way is not done with it yet"),
             Self::NoKind => f.write_str("no kind owns this key"),
             Self::Failed { action, error, next_attempt, attempts } => {
                 write!(f, "{} failed: {error}", action.name())?;
@@ -183,11 +186,11 @@ impl Graph {
             State::Discovered => (Why::Found, Vec::new()),
             _ if !unmet.is_empty() && !node.exists() => (Why::Waits(unmet), self.causes(id)),
             _ if node.exists() => (Why::AsDeclared, Vec::new()),
+            State::Pending => (Why::NotReached, Vec::new()),
             State::Nonexistent
             | State::Missing
             | State::Removed
             | State::Configured
-            | State::Pending
             | State::Invalid
             | State::Failed
             | State::Retrying

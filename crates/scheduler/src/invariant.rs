@@ -39,6 +39,7 @@ impl Scheduler {
             let edge = graph[dependent.source].needs[dependent.edge as usize];
             assert!(edge.target == id && edge.slot as usize == at, "{:?}: a way back leads astray", node.key);
         }
+        assert!(!node.has(Flags::LEAVING), "{:?}: nobody leaves between transactions", node.key);
         for (group, at) in node.member_of() {
             let counts = graph[*group].group().expect("a membership leads to a group");
             assert_eq!(counts.members[*at as usize], id, "{:?}: its place in a group", node.key);

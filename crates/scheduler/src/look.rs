@@ -95,6 +95,33 @@ impl Scheduler {
         ids.into_iter().map(|id| graph.item(id, &self.core.registry)).collect()
     }
 
+    /// The keys of the items among so many vertices from this one on, in no particular order, and where to go on.
+    ///
+    /// For those who look at everything and may not take long: between two pages anything may happen, and
+    /// [`crate::History::changed_since`] tells what did.
+    pub fn page(&self, from: usize, count: usize) -> (Vec<Key>, Option<usize>) {
+        let graph = &self.core.graph;
+        let end = from.saturating_add(count).min(graph.slots());
+        let ids = (from..end).filter_map(|slot| u32::try_from(slot).ok());
+        let keys = ids.filter(|id| graph.is_visible(*id)).map(|id| graph[id].key.clone()).collect();
+        (keys, (end < graph.slots()).then_some(end))
+    }
+
+    /// The keys of a base item and of what is derived from it, as far as they are there.
+    pub fn family(&self, base: &str) -> Vec<Key> {
+        let graph = &self.core.graph;
+        let Some(id) = graph.find(base) else { return Vec::new() };
+        let family = std::iter::once(&id).chain(&graph[id].derived);
+        family.filter(|id| graph.is_visible(**id)).map(|id| graph[*id].key.clone()).collect()
+    }
+
+    /// The base that an item is derived from; `None` if it is a base itself, or unknown.
+    pub fn base_of(&self, key: &str) -> Option<Key> {
+        let graph = &self.core.graph;
+        let id = graph.find(key).filter(|id| graph[*id].is_derived())?;
+        Some(graph[graph.base_of(id)].key.clone())
+    }
+
     /// The item of a key.
     pub fn item(&self, key: &str) -> Option<Item> {
         let id = self.core.graph.find(key).filter(|id| self.core.graph.is_visible(*id))?;

@@ -68,7 +68,11 @@ pub enum Act {
     /// Read every item of the kind.
     RetrieveAll {
         /// What should be there, or is about to be declared: systems that cannot name things correlate by content.
+        /// Empty if `since` says as much in one word.
         expected: Vec<Expected>,
+        /// The listing that is still believed to the letter: nothing about the kind was learnt in another way since, and
+        /// nothing else is expected. The actuator may then say [`Answer::AsListed`] or [`Answer::NotAsListed`].
+        since: Option<Listing>,
     },
 }
 
@@ -84,6 +88,11 @@ impl Act {
         }
     }
 }
+
+/// What an actuator calls one of its listings of a kind, to be asked about it later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Listing(pub u64);
 
 /// An item that a kind's actuator may expect to find.
 #[derive(Clone, Debug)]
@@ -152,6 +161,13 @@ pub enum Answer {
     Absent,
     /// Everything of the kind.
     Listed(Vec<Retrieved>),
+    /// Everything of the kind, and what the listing is called: a later read may ask about it.
+    ListedAs(Listing, Vec<Retrieved>),
+    /// Everything of the kind is as in the listing that was asked about: it would be answered with the same items, the
+    /// same values, facts and origins.
+    AsListed,
+    /// Something may not be as in the listing that was asked about: the kind is to be read again, in full.
+    NotAsListed,
 }
 
 impl Answer {

@@ -9,19 +9,20 @@ use std::sync::Arc;
 
 use crate::bounded::Limits;
 use crate::descriptor::Descriptor;
-use crate::graph::node::Id;
+use crate::graph::node::{Flags, Id};
 use crate::history::History;
 use crate::journal::Told;
 use crate::key::Key;
 use crate::operation::{Answer, OpId, Operation};
+use crate::past::Past;
 use crate::plan::{Plan, Stale};
 use crate::record::{Argument, Cause, Executed, Record, TxnType};
+use crate::refresh::{Read, Refresh};
 use crate::registry::{KindId, RegisterError, Registry};
 use crate::render::Opening;
-use crate::resync::Refresh;
 use crate::staging::{
-    arguments, in_order, is_retry_wanted, stage_changes, stage_late, stage_late_is_needed, stage_resync,
-    stage_retry, txn_type,
+    Declared, Pending, arguments, in_order, is_retry_wanted, stage_changes, stage_late, stage_late_is_needed,
+    stage_resync, stage_retry, txn_type,
 };
 use crate::state::{Seq, Timestamp};
 use crate::txn::{Request, Resync, RetryOrder, Txn, Undeclared};
@@ -71,6 +72,8 @@ pub struct Scheduler {
     confirmations: BTreeMap<(Timestamp, u64), Key>,
     timers: u64,
     late_kind: bool,
+    /// The items as they were whenever it started over, each with the last transaction before that.
+    pub(crate) before: Vec<(Seq, BTreeMap<Key, Past>)>,
     /// The work lists of the transaction before.
     spare: WorkLists,
     /// What it was told since the journal was last taken; `None` while none is kept.
@@ -81,7 +84,10 @@ struct Current {
     walk: Walk,
     stage: Stage,
     refresh: Option<Refresh>,
-    pending: Option<Resync>,
+    /// Items of a late kind, declared again when they have been read.
+    late: Vec<Id>,
+    /// What is left of a resync when its reads are over.
+    pending: Option<Pending>,
     undeclared: Undeclared,
     /// Reads that have not been handed out.
     queued: std::collections::VecDeque<Operation>,
@@ -107,9 +113,15 @@ impl Scheduler {
             confirmations: BTreeMap::new(),
             timers: 0,
             late_kind: false,
+            before: Vec::new(),
             spare: WorkLists::default(),
             journal: None,
         }
+    }
+
+    /// The number of the newest transaction; 0 before the first one.
+    pub fn last_seq(&self) -> Seq {
+        self.last_seq
     }
 
     /// Goes on counting transactions after this one, which an earlier scheduler carried out.
@@ -122,6 +134,23 @@ impl Scheduler {
         );
         self.last_seq = seq;
         self.history.continue_after(seq);
+    }
+
+    /// Starts over with an empty graph. Kinds stay, and numbers and the history go on. Returns the items of ours whose
+    /// removal was asked for and that are still there: nobody declares them, so whoever declares everything anew has to
+    /// name them.
+    ///
+    /// **Assumes** that no transaction is under way.
+    pub fn start_over(&mut self) -> Vec<Key> {
+        assert!(self.current.is_none(), "a transaction is under way");
+        self.remember_items();
+        let graph = std::mem::take(&mut self.core.graph);
+        self.retries.clear();
+        self.confirmations.clear();
+        (self.timers, self.late_kind) = (0, false);
+        self.spare = WorkLists::default();
+        let doomed = |id: &Id| graph[*id].exists() && graph[*id].has(Flags::DOOMED);
+        graph.ids().filter(doomed).map(|id| graph[id].key.clone()).collect()
     }
 
     /// Adds a kind. Items that waited for it become real with the next transaction from [`Self::due`].
@@ -165,6 +194,7 @@ impl Scheduler {
             walk,
             stage: Stage::Refreshing,
             refresh: None,
+            late: Vec::new(),
             pending: None,
             undeclared,
             queued: [].into(),
@@ -180,18 +210,30 @@ impl Scheduler {
                 walk.arguments = arguments(changes);
             }
             Request::Resync(resync) => {
-                current.refresh = match &resync {
-                    Resync::Full(changes) => Some(Refresh::everything(core, changes)),
-                    Resync::Downstream => Some(Refresh::everything(core, &[])),
+                let (refresh, pending) = match resync {
+                    Resync::Full(changes) => {
+                        let declared = Declared::new(&core.graph, changes);
+                        // What is declared and there is expected anyway.
+                        let news = (!declared.is_there).then(|| declared.placed());
+                        let refresh = Refresh::everything(core, news.into_iter().flatten());
+                        (Some(refresh), Pending::Declare(declared))
+                    }
+                    Resync::Upstream(changes) => {
+                        (None, Pending::Declare(Declared::new(&core.graph, changes)))
+                    }
+                    Resync::Downstream => {
+                        (Some(Refresh::everything(core, std::iter::empty())), Pending::Downstream)
+                    }
                     Resync::Refresh(keys) => {
                         let ids: Vec<Id> =
                             keys.iter().map(|key| core.graph.intern_key(key, &core.registry)).collect();
                         walk.leavings.extend(&ids);
-                        Some(Refresh::of_items(ids, std::collections::VecDeque::new()))
+                        let refresh = Refresh::of_items(ids, std::collections::VecDeque::new());
+                        (Some(refresh), Pending::Refresh)
                     }
-                    Resync::Upstream(_) => None,
                 };
-                current.pending = Some(resync);
+                current.refresh = refresh;
+                current.pending = Some(pending);
             }
             Request::Notification(seen) => {
                 for (rank, observation) in (0_u32..).zip(&seen) {
@@ -201,7 +243,14 @@ impl Scheduler {
                     seen.into_iter().map(|seen| Argument { key: seen.key, value: seen.value }).collect();
             }
             Request::Retry(order) => stage_retry(walk, core, &order),
-            Request::LateKind => stage_late(walk, core),
+            Request::LateKind => {
+                let late = stage_late(walk, core);
+                if !late.is_empty() {
+                    current.refresh =
+                        Some(Refresh::of_items(late.clone(), std::collections::VecDeque::new()));
+                    current.late = late;
+                }
+            }
             Request::Overdue(keys) => {
                 for (rank, key) in (0_u32..).zip(keys) {
                     if let Some(id) = core.graph.find(key.as_str()) {
@@ -240,6 +289,9 @@ impl Scheduler {
         let walk = &mut current.walk;
         if let Some(refresh) = current.refresh.take() {
             refresh.apply(walk, core);
+        }
+        for (rank, id) in (0_u32..).zip(std::mem::take(&mut current.late)) {
+            walk.stage_again(core, id, rank);
         }
         if let Some(resync) = current.pending.take() {
             stage_resync(walk, core, resync, &current.undeclared);
@@ -354,22 +406,25 @@ impl Scheduler {
         current.walk.now = current.walk.now.max(now);
         match current.stage {
             Stage::Refreshing => {
-                let found = match answer {
-                    Answer::Listed(list) => Some(list),
-                    Answer::Found(found) => Some(vec![found]),
-                    Answer::Absent => Some(Vec::new()),
+                let read = match answer {
+                    Answer::Listed(list) => Read::Found(list),
+                    Answer::ListedAs(listing, list) => Read::Listed(listing, list),
+                    Answer::AsListed => Read::AsListed,
+                    Answer::NotAsListed => Read::NotAsListed,
+                    Answer::Found(found) => Read::Found(vec![found]),
+                    Answer::Absent => Read::Found(Vec::new()),
                     Answer::Failed(failure) => {
                         if let Some(what) =
                             current.refresh.as_ref().and_then(|refresh| refresh.what(&self.core, id))
                         {
                             current.walk.failures.push(Cause { key: what, error: failure.message });
                         }
-                        None
+                        Read::Nothing
                     }
-                    Answer::Done { .. } | Answer::Accepted { .. } => None,
+                    Answer::Done { .. } | Answer::Accepted { .. } => Read::Nothing,
                 };
                 if let Some(refresh) = &mut current.refresh {
-                    refresh.answer(id, found);
+                    refresh.answer(id, read);
                     if current.queued.is_empty() {
                         current.queued = refresh.ready(&self.core).into();
                     }
@@ -452,7 +507,7 @@ impl Scheduler {
                 continue;
             };
             let base = graph.base_of(visit.id);
-            let at = now.after(retry.delay(attempt));
+            let at = now.after(retry.delay(attempt, walk.seq));
             let list = groups.entry((at, walk.seq, attempt)).or_default();
             list.push((graph[base].key.clone(), graph[base].revision));
         }

@@ -1,10 +1,10 @@
 //! Staging: how each kind of transaction writes what it asks into the graph, and how it is told to have ended.
 
+use crate::descriptor::Reads;
 use crate::graph::node::{EdgeBits, Flags, Id, NO};
-use crate::graph::sort_by_key;
+use crate::graph::{DeclaredLast, Graph, sort_by_key};
 use crate::key::Key;
 use crate::record::{Argument, Outcome, TxnType};
-use crate::registry::KindId;
 use crate::state::{Seq, State};
 use crate::txn::{Change, Request, Resync, RetryOrder, Undeclared};
 use crate::walk::put::restage_needs;
@@ -41,21 +41,114 @@ pub(crate) fn in_order(mut changes: Vec<Change>) -> Vec<Change> {
     changes
 }
 
-pub(crate) fn arguments(changes: Vec<Change>) -> Vec<Argument> {
-    changes.into_iter().map(|change| Argument { key: change.key, value: change.value }).collect()
+/// What a resync declares.
+pub(crate) struct Declared {
+    /// As it was asked.
+    changes: Vec<Change>,
+    /// For each place by key, which of them; empty if they were asked by key.
+    by_key: Vec<u32>,
+    /// The vertex of each by key, if there is one.
+    places: Vec<Id>,
+    /// Whether the same, asked again, may be recognised: no key was asked for twice.
+    is_plain: bool,
+    /// Whether all of them were declared the last time, and are there.
+    pub(crate) is_there: bool,
 }
 
-/// Stages changes; what they put carries the number of the sweep that is returned.
-pub(crate) fn stage_changes(walk: &mut Walk, core: &mut Core, changes: &[Change]) -> u32 {
+impl Declared {
+    /// Finds the order of changes and their vertices. Those that were declared the last time, in the same order, are
+    /// recognised by one look at each.
+    pub(crate) fn new(graph: &Graph, changes: Vec<Change>) -> Self {
+        let DeclaredLast { ids, by_key } = &graph.declared_last;
+        let mut is_there = true;
+        let is_same = |(place, id): (usize, &Id)| {
+            let (node, change) = (&graph[*id], in_place(&changes, by_key, place));
+            is_there &= node.declared.is_some() && node.exists() && change.value.is_some();
+            node.key == change.key
+        };
+        if ids.len() == changes.len() && ids.iter().enumerate().all(is_same) {
+            return Self { changes, by_key: by_key.clone(), places: ids.clone(), is_plain: true, is_there };
+        }
+        let by_key = order_of(&changes);
+        let is_plain = by_key.is_some();
+        let changes = if is_plain { changes } else { in_order(changes) };
+        let by_key = by_key.unwrap_or_default();
+        let find = |place| graph.find(in_place(&changes, &by_key, place).key.as_str()).unwrap_or(NO);
+        let places = (0..changes.len()).map(find).collect();
+        Self { changes, by_key, places, is_plain, is_there: false }
+    }
+
+    /// The changes by key, each with its vertex.
+    pub(crate) fn placed(&self) -> impl Iterator<Item = (&Change, Id)> {
+        let change = |place| in_place(&self.changes, &self.by_key, place);
+        self.places.iter().enumerate().map(move |(place, id)| (change(place), *id))
+    }
+}
+
+/// The change at a place by key.
+fn in_place<'a>(changes: &'a [Change], by_key: &[u32], place: usize) -> &'a Change {
+    &changes[by_key.get(place).map_or(place, |at| *at as usize)]
+}
+
+/// Which of the changes is at each place by key; empty if they are in order, `None` if one key is there twice.
+fn order_of(changes: &[Change]) -> Option<Vec<u32>> {
+    if changes.is_sorted_by(|a, b| a.key < b.key) {
+        return Some(Vec::new());
+    }
+    let count = u32::try_from(changes.len()).ok()?;
+    let mut by_key: Vec<u32> = (0..count).collect();
+    let key = |at: u32| &changes[at as usize].key;
+    by_key.sort_by(|a, b| key(*a).cmp(key(*b)));
+    let is_twice = by_key.windows(2).any(|pair| key(pair[0]) == key(pair[1]));
+    (!is_twice).then_some(by_key)
+}
+
+fn argument(change: Change) -> Argument {
+    Argument { key: change.key, value: change.value }
+}
+
+pub(crate) fn arguments(changes: Vec<Change>) -> Vec<Argument> {
+    changes.into_iter().map(argument).collect()
+}
+
+/// The arguments by key.
+fn arguments_in_order(changes: Vec<Change>, by_key: &[u32]) -> Vec<Argument> {
+    if by_key.is_empty() {
+        return arguments(changes);
+    }
+    let mut changes: Vec<Option<Change>> = changes.into_iter().map(Some).collect();
+    let taken = by_key.iter().filter_map(|at| changes[*at as usize].take());
+    taken.map(argument).collect()
+}
+
+/// Stages changes in key order.
+pub(crate) fn stage_changes(walk: &mut Walk, core: &mut Core, changes: &[Change]) {
+    let mut places = vec![NO; changes.len()];
+    walk.visits.reserve(changes.len());
+    stage_placed(walk, core, changes, &[], &mut places);
+}
+
+/// Stages changes in key order, each at its vertex if one is named; names those that were not. What they put carries the
+/// number of the sweep that is returned.
+fn stage_placed(
+    walk: &mut Walk,
+    core: &mut Core,
+    changes: &[Change],
+    by_key: &[u32],
+    places: &mut [Id],
+) -> u32 {
     core.graph.epoch += 1;
     let sweep = core.graph.epoch;
-    core.graph.reserve(changes.len());
-    walk.visits.reserve(changes.len());
-    for (rank, change) in (0_u32..).zip(changes) {
+    core.graph.reserve(places.iter().filter(|place| **place == NO).count());
+    for (rank, (at, place)) in (0_u32..).zip(places.iter_mut().enumerate()) {
+        let change = in_place(changes, by_key, at);
         match &change.value {
             Some(value) => {
-                let id = walk.stage_put(core, change, value, rank);
-                core.graph[id].seen = sweep;
+                if *place == NO {
+                    *place = core.graph.intern_key(&change.key, &core.registry);
+                }
+                walk.stage_put(core, *place, change, value, rank);
+                core.graph[*place].seen = sweep;
             }
             None => {
                 if let Some(id) = core.graph.find(change.key.as_str()) {
@@ -67,19 +160,29 @@ pub(crate) fn stage_changes(walk: &mut Walk, core: &mut Core, changes: &[Change]
     sweep
 }
 
-pub(crate) fn stage_resync(walk: &mut Walk, core: &mut Core, resync: Resync, undeclared: &Undeclared) {
+/// Stages a resync after its reads.
+pub(crate) fn stage_resync(walk: &mut Walk, core: &mut Core, resync: Pending, undeclared: &Undeclared) {
     match resync {
-        Resync::Full(changes) | Resync::Upstream(changes) => {
-            let changes: Vec<Change> = in_order(changes);
-            let sweep = stage_changes(walk, core, &changes);
+        Pending::Declare(Declared { changes, by_key, mut places, is_plain, .. }) => {
+            let sweep = stage_placed(walk, core, &changes, &by_key, &mut places);
             let rank = u32::try_from(changes.len()).unwrap_or(NO - 1);
-            walk.stage_rest_as_removed(core, sweep, rank, undeclared);
-            walk.stage_unsettled(core);
-            walk.arguments = arguments(changes);
+            let removed = walk.stage_rest_as_removed(core, sweep, rank, undeclared);
+            walk.stage_unsettled(core, removed);
+            walk.arguments = arguments_in_order(changes, &by_key);
+            let is_whole = is_plain && !places.contains(&NO);
+            core.graph.declared_last =
+                if is_whole { DeclaredLast { ids: places, by_key } } else { DeclaredLast::default() };
         }
-        Resync::Downstream => walk.stage_unsettled(core),
-        Resync::Refresh(_) => {}
+        Pending::Downstream => walk.stage_unsettled(core, None),
+        Pending::Refresh => {}
     }
+}
+
+/// What is left of a resync when its reads are over.
+pub(crate) enum Pending {
+    Declare(Declared),
+    Downstream,
+    Refresh,
 }
 
 /// Whether a failed item has not been declared anew since.
@@ -117,11 +220,13 @@ pub(crate) fn is_late(core: &Core, id: Id) -> bool {
     core.graph[id].kind.get().is_none() && core.registry.owner(core.graph[id].key.as_str()).is_some()
 }
 
-pub(crate) fn stage_late(walk: &mut Walk, core: &mut Core) {
+/// Gives the items of a late kind to it. Those that it reads are looked at first: what is there already is taken over.
+pub(crate) fn stage_late(walk: &mut Walk, core: &mut Core) -> Vec<Id> {
     let mut late: Vec<Id> = core.graph.ids().filter(|id| is_late(core, *id)).collect();
     sort_by_key(&core.graph, &mut late, |id| *id);
+    let mut reads = Vec::new();
     for (rank, id) in (0_u32..).zip(late) {
-        let kind = core.registry.owner(core.graph[id].key.as_str()).unwrap_or(KindId::NONE);
+        let Some(kind) = core.registry.owner(core.graph[id].key.as_str()) else { continue };
         if core.graph[id].declared.is_none() {
             core.graph[id].kind = kind;
             continue;
@@ -136,10 +241,18 @@ pub(crate) fn stage_late(walk: &mut Walk, core: &mut Core) {
             let base = core.graph[id].base;
             walk.stage_derived(core, base, rank);
             restage_needs(core, id, EdgeBits::DECLARED);
+        } else if core.registry.descriptor(kind).reads() == Reads::Itself {
+            reads.push(id);
         } else {
             walk.stage_again(core, id, rank);
         }
     }
+    reads
+}
+
+/// Whether an item has not come to be what it shall be, and nothing failed.
+pub(crate) fn is_waiting(graph: &Graph, id: Id) -> bool {
+    matches!(graph.state(id), State::Pending | State::Unimplemented | State::Applying | State::Removing)
 }
 
 impl Walk {
@@ -154,17 +267,16 @@ impl Walk {
         if let Some(cause) = self.failures.first() {
             return Outcome::Incomplete(cause.clone());
         }
-        let waits = |id: Id| {
-            matches!(
-                core.graph.state(id),
-                State::Pending | State::Unimplemented | State::Applying | State::Removing
-            )
-        };
+        let waits = |id: Id| is_waiting(&core.graph, id);
         let visited = self.visits.iter().any(|visit| self.is_own(core, visit.id) && waits(visit.id));
-        let asked = self
-            .unchanged
-            .iter()
-            .any(|id| waits(*id) || core.graph[*id].derived.iter().any(|child| waits(*child)));
+        // What waits and was asked for as it is was looked at when that was found; only a visit can have changed it.
+        let asked = if self.visits.is_empty() {
+            self.unchanged_waits
+        } else {
+            self.unchanged
+                .iter()
+                .any(|id| waits(*id) || core.graph[*id].derived.iter().any(|child| waits(*child)))
+        };
         if visited || asked { Outcome::AppliedWithPending } else { Outcome::Applied }
     }
 

@@ -68,8 +68,30 @@ pub struct Retry {
     pub count: Option<u32>,
     /// Doubles the delay after each attempt, up to this cap; `None` keeps the period.
     pub backoff_cap: Option<Duration>,
-    /// Added to every delay: the caller throws the dice, the scheduler stays deterministic.
-    pub jitter: Duration,
+    /// How much longer each delay may be.
+    pub jitter: Jitter,
+}
+
+/// How much longer delays may be, so that what failed at the same moment is not tried again at the same moment.
+///
+/// **Why** a seed: the caller throws the dice once, and the scheduler stays deterministic.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Jitter {
+    /// The most by which a delay is longer, in hundredths of it. Default: 0.
+    pub percent: u8,
+    /// What decides by how much: another one for each program.
+    pub seed: u64,
+}
+
+impl Jitter {
+    /// By how much a delay is longer; as good as random, and the same for the same seed and occasion.
+    fn of(self, delay: Duration, occasion: u64) -> Duration {
+        let mut mixed = self.seed.wrapping_add(occasion.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        let share = u32::try_from((mixed ^ (mixed >> 31)) >> 48).unwrap_or(u32::MAX);
+        delay.saturating_mul(u32::from(self.percent)) / 100 / 65_536 * share
+    }
 }
 
 impl Default for Retry {
@@ -79,14 +101,14 @@ impl Default for Retry {
             period: Duration::from_secs(1),
             count: Some(3),
             backoff_cap: Some(Duration::from_secs(60)),
-            jitter: Duration::ZERO,
+            jitter: Jitter::default(),
         }
     }
 }
 
 impl Retry {
-    /// The delay before this attempt (the first is 1).
-    pub fn delay(&self, attempt: u32) -> Duration {
+    /// The delay before this attempt (the first is 1); the occasion tells attempts of the same number apart.
+    pub fn delay(&self, attempt: u32, occasion: u64) -> Duration {
         let delay = match self.backoff_cap {
             None => self.period,
             Some(cap) => self
@@ -94,7 +116,7 @@ impl Retry {
                 .saturating_mul(1_u32 << attempt.saturating_sub(1).min(31))
                 .min(cap.max(self.period)),
         };
-        delay.saturating_add(self.jitter)
+        delay.saturating_add(self.jitter.of(delay, occasion))
     }
 
     /// Whether this attempt (the first is 1) is still allowed.
@@ -182,7 +204,8 @@ pub struct Txn {
     pub request: Request,
     /// Who asks, and why; for people.
     pub description: String,
-    /// Whether and when failed items are tried again.
+    /// Whether and when failed items are tried again: those that this declares, or all that a downstream resync fails to
+    /// mend. Without it, a downstream resync leaves each item the retry it was declared with.
     pub retry: Option<Retry>,
     /// What a resync makes of items of ours that nobody declares.
     pub undeclared: Undeclared,
@@ -233,5 +256,27 @@ impl Txn {
     pub fn described(mut self, description: impl Into<String>) -> Self {
         self.description = description.into();
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_jitter_makes_delays_longer_by_its_share_at_most_and_each_occasion_differently() {
+        let retry = Retry { jitter: Jitter { percent: 20, seed: 7 }, ..Retry::default() };
+        let delays: Vec<Duration> = (0..1000).map(|occasion| retry.delay(5, occasion)).collect();
+        let (least, most) = (Duration::from_secs(16), Duration::from_millis(19_200));
+        assert!(delays.iter().all(|delay| (least..=most).contains(delay)));
+        let in_tenth = |tenth: u32| {
+            let bounds = least + (most - least) * tenth / 10..least + (most - least) * (tenth + 1) / 10;
+            delays.iter().filter(|delay| bounds.contains(delay)).count()
+        };
+        assert!((0..10).map(in_tenth).all(|count| count > 50), "they are spread");
+        assert_eq!(delays[3], retry.delay(5, 3), "the same dice fall in the same way");
+        let other = Retry { jitter: Jitter { percent: 20, seed: 8 }, ..Retry::default() };
+        assert_ne!(delays[3], other.delay(5, 3));
+        assert_eq!(Retry::default().delay(5, 3), least);
     }
 }

@@ -10,6 +10,9 @@ use serde::Serialize;
 
 use crate::weigh::weigh;
 
+/// How the names of fields begin that nobody declares and nobody is shown: what reading taught about a value.
+const UNSHOWN: char = '~';
+
 /// What sharing a value costs: two counters.
 const SHARED: usize = 2 * size_of::<usize>();
 
@@ -64,8 +67,17 @@ impl ValueRef {
         self.0.as_any().downcast_ref()
     }
 
-    /// The value as JSON.
+    /// The value as JSON that is shown: without the fields that only a recording holds.
     pub fn to_json(&self) -> serde_json::Value {
+        let mut json = self.0.to_json();
+        if let serde_json::Value::Object(fields) = &mut json {
+            fields.retain(|name, _| !name.starts_with(UNSHOWN));
+        }
+        json
+    }
+
+    /// The value as JSON with everything that a decision may depend on, for a recording.
+    pub fn to_whole_json(&self) -> serde_json::Value {
         self.0.to_json()
     }
 

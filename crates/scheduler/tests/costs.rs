@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use kilter_scheduler::{
-    Act, Answer, Change, Derived, Facts, Key, Kind, Needs, Outcome, Predicate, Resync, Retrieved, Scheduler,
-    Stage, Timestamp, Transition, Txn, ValueRef, describe,
+    Act, Answer, Change, Derived, Facts, Key, Kind, Listing, Needs, Outcome, Predicate, Resync, Retrieved,
+    Scheduler, Stage, Timestamp, Transition, Txn, ValueRef, describe,
 };
 use serde::Serialize;
 
@@ -57,6 +57,10 @@ impl Kind for TownKind {
     type Value = u32;
     const NAME: &'static str = "town";
     const KEYS: &'static [&'static str] = &["town/*"];
+
+    fn correlates(&self) -> bool {
+        true
+    }
 }
 
 fn now() -> Timestamp {
@@ -134,4 +138,52 @@ fn facts_of_any_of_many_are_those_of_one() {
         }
         assert_eq!(counts.predicates.load(Ordering::Relaxed), 0, "nobody is asked again who would do");
     }
+}
+
+/// Answers a full resync over towns that are as declared, and tells what each read of them was asked with: the listing,
+/// and how many towns were expected.
+fn resync_as_listed(
+    scheduler: &mut Scheduler,
+    declared: &[Change],
+    as_listed: bool,
+) -> Vec<(Option<u64>, usize)> {
+    let mut asked = Vec::new();
+    scheduler.begin(Txn::resync(Resync::Full(declared.to_vec())), now());
+    while scheduler.stage() == Stage::Refreshing {
+        let Some(operation) = scheduler.next() else { continue };
+        let kind = scheduler.registry().name(operation.kind).to_owned();
+        let Act::RetrieveAll { expected, since } = operation.act else { panic!("whole kinds are read") };
+        let answer = match (kind.as_str(), since) {
+            ("road", _) => Answer::Listed(Vec::new()),
+            (_, Some(_)) if as_listed => Answer::AsListed,
+            (_, Some(_)) => Answer::NotAsListed,
+            (_, None) => {
+                let ours =
+                    |town: Retrieved| Retrieved { origin: Some(kilter_scheduler::Origin::Declared), ..town };
+                Answer::ListedAs(Listing(7), (0..3).map(town_as_read).map(ours).collect())
+            }
+        };
+        if kind == "town" {
+            asked.push((since.map(|Listing(number)| number), expected.len()));
+        }
+        scheduler.answer(operation.id, answer, now());
+    }
+    scheduler.execute();
+    assert!(scheduler.ready().is_empty(), "nothing has to be done");
+    assert_eq!(scheduler.finish(now()).outcome, Outcome::Applied);
+    asked
+}
+
+#[test]
+fn kind_is_asked_about_by_its_listing_until_something_else_is_learnt() {
+    let (mut scheduler, declared, _) = country(0, 3);
+    assert_eq!(resync_as_listed(&mut scheduler, &declared, true), [(None, 3)], "made here, never listed");
+    assert_eq!(resync_as_listed(&mut scheduler, &declared, true), [(Some(7), 0)]);
+    let again = [(Some(7), 0), (None, 3)];
+    assert_eq!(resync_as_listed(&mut scheduler, &declared, false), again, "not as listed is read in full");
+    assert_eq!(resync_as_listed(&mut scheduler, &declared, true), [(Some(7), 0)]);
+    let more: Vec<Change> = vec![Change::put("town/9", ValueRef::new(9_u32))];
+    run(&mut scheduler, Txn::changes(more), 0, 3);
+    run(&mut scheduler, Txn::changes(vec![Change::remove("town/9")]), 0, 3);
+    assert_eq!(resync_as_listed(&mut scheduler, &declared, true), [(None, 3)], "it was changed since");
 }

@@ -1,10 +1,11 @@
 //! The past: what is told of it from the records is what was.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use kilter_scheduler::{
-    Answer, Change, Item, Key, Limits, Record, Scheduler, Seq, Settings, State, Timestamp, Txn, ValueRef,
+    Answer, Change, Item, Key, Limits, Record, Scheduler, Seq, Settings, State, Timestamp, Txn, Unmet,
+    ValueRef,
 };
 use kilter_testkit::simulate::{Observer, history, run_observed, script, shrink_while};
 use kilter_testkit::{Attrs, World, kinds};
@@ -38,6 +39,54 @@ fn chronicle() -> Observer {
             if let Some(key) = copy.keys().chain(told.keys()).find(differs) {
                 let (was, told, now) = (copy.get(key), told.get(key), record.seq);
                 return Err(format!("told: after #{now}, `{key}` at #{seq} is {told:?} and was {was:?}"));
+            }
+        }
+        Ok(())
+    })
+}
+
+/// What items needed, and what of it was missing.
+type Needed = BTreeMap<Key, (BTreeSet<String>, BTreeSet<String>)>;
+
+/// Of items whose value is the one that counts: what failed, or is on its way, has two. Records do not say whether something
+/// that is not as declared is there all the same; such moments are left out.
+fn needed(scheduler: &Scheduler) -> Needed {
+    let unclear = |item: &Item| {
+        item.actual.is_some()
+            && !matches!(item.state, State::Configured | State::Obtained | State::Discovered)
+    };
+    if scheduler.items().iter().any(unclear) {
+        return Needed::new();
+    }
+    let words = |needs: &[Unmet]| -> BTreeSet<String> { needs.iter().map(ToString::to_string).collect() };
+    let items = scheduler.items().into_iter();
+    let plain = items.filter(|item| matches!(item.state, State::Configured | State::Pending));
+    // What is derived waits for its base, too, without saying so.
+    let listed = plain.map(|item| {
+        let needs = words(&item.needs);
+        let unmet = words(&item.unmet).intersection(&needs).cloned().collect();
+        (item.key, (needs, unmet))
+    });
+    listed.collect()
+}
+
+/// Keeps what items needed after each transaction, and compares it with what is told of it later.
+fn needs() -> Observer {
+    let mut copies: Vec<(Seq, Needed)> = Vec::new();
+    Box::new(move |scheduler, record| {
+        if record.seq == 1 {
+            copies.clear();
+        }
+        copies.push((record.seq, needed(scheduler)));
+        for (seq, copy) in &copies {
+            let past = scheduler.items_at(*seq).ok_or("the history does not reach back")?;
+            for (key, was) in copy {
+                let needs = scheduler.needs_then(key, &past[key]);
+                let unmet = needs.iter().filter(|need| !need.is_met(&past)).map(|need| need.what.to_string());
+                let told = (needs.iter().map(|need| need.what.to_string()).collect(), unmet.collect());
+                if *was != told {
+                    return Err(format!("told: `{key}` at #{seq} needed {told:?} and did {was:?}"));
+                }
             }
         }
         Ok(())
@@ -78,6 +127,11 @@ fn hold_in_random_histories(observer: fn() -> Observer) {
 #[test]
 fn past_is_told_as_it_was() {
     hold_in_random_histories(chronicle);
+}
+
+#[test]
+fn what_was_needed_is_told_as_it_was() {
+    hold_in_random_histories(needs);
 }
 
 #[test]

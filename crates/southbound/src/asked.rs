@@ -11,7 +11,10 @@ pub(crate) enum Asked {
     /// One item, by its key.
     One(Key),
     /// Everything of the kind.
-    All,
+    All {
+        /// A listing is asked about.
+        since: bool,
+    },
 }
 
 impl Asked {
@@ -19,7 +22,7 @@ impl Asked {
         match act {
             Act::Create { .. } | Act::Update { .. } | Act::Delete { .. } => Self::Change(action_of(act)),
             Act::Retrieve { key, .. } => Self::One(key.clone()),
-            Act::RetrieveAll { .. } => Self::All,
+            Act::RetrieveAll { since, .. } => Self::All { since: since.is_some() },
         }
     }
 
@@ -29,14 +32,13 @@ impl Asked {
             (_, Answer::Failed(_))
             | (Self::Change(_), Answer::Done { .. } | Answer::Accepted { .. })
             | (Self::One(_), Answer::Absent)
-            | (Self::All, Answer::Listed(_)) => true,
+            | (Self::All { .. }, Answer::Listed(_) | Answer::ListedAs(..))
+            | (Self::All { since: true }, Answer::AsListed | Answer::NotAsListed) => true,
             (Self::One(key), Answer::Found(found)) => found.key == *key,
-            (Self::Change(_), Answer::Found(_) | Answer::Absent | Answer::Listed(_))
-            | (Self::One(_), Answer::Done { .. } | Answer::Accepted { .. } | Answer::Listed(_))
-            | (
-                Self::All,
-                Answer::Done { .. } | Answer::Accepted { .. } | Answer::Found(_) | Answer::Absent,
-            ) => false,
+            (Self::Change(_), Answer::Found(_) | Answer::Absent)
+            | (Self::One(_) | Self::All { .. }, Answer::Done { .. } | Answer::Accepted { .. })
+            | (Self::All { .. }, Answer::Found(_) | Answer::Absent)
+            | (_, Answer::Listed(_) | Answer::ListedAs(..) | Answer::AsListed | Answer::NotAsListed) => false,
         };
         if fits { answer } else { self.refused(&answer).into() }
     }
@@ -45,7 +47,7 @@ impl Asked {
         let asked = match self {
             Self::Change(action) => action.name().to_owned(),
             Self::One(key) => format!("retrieve {key}"),
-            Self::All => "retrieve all".to_owned(),
+            Self::All { .. } => "retrieve all".to_owned(),
         };
         let answered = match answer {
             Answer::Done { .. } => "done".to_owned(),
@@ -53,7 +55,9 @@ impl Asked {
             Answer::Failed(_) => "failed".to_owned(),
             Answer::Found(found) => format!("found {}", found.key),
             Answer::Absent => "absent".to_owned(),
-            Answer::Listed(_) => "listed".to_owned(),
+            Answer::Listed(_) | Answer::ListedAs(..) => "listed".to_owned(),
+            Answer::AsListed => "as listed".to_owned(),
+            Answer::NotAsListed => "not as listed".to_owned(),
         };
         OperationError::WrongAnswer { asked, answered }
     }
@@ -72,4 +76,29 @@ pub(crate) fn action_of(act: &Act) -> Action {
 /// Whether the act leaves everything as it is.
 pub(crate) fn is_read(act: &Act) -> bool {
     matches!(act, Act::Retrieve { .. } | Act::RetrieveAll { .. })
+}
+
+#[cfg(test)]
+mod tests {
+    use kilter_scheduler::Listing;
+
+    use super::*;
+
+    #[test]
+    fn only_a_question_about_a_listing_is_answered_by_it() {
+        let fits = |since: Option<Listing>, answer: Answer| {
+            let asked = Asked::of(&Act::RetrieveAll { expected: Vec::new(), since });
+            !matches!(asked.check(answer), Answer::Failed(_))
+        };
+        let since = Some(Listing(7));
+        for answer in [Answer::AsListed, Answer::NotAsListed] {
+            assert!(fits(since, answer.clone()));
+            assert!(!fits(None, answer), "nothing was asked about");
+        }
+        for since in [since, None] {
+            assert!(fits(since, Answer::Listed(Vec::new())));
+            assert!(fits(since, Answer::ListedAs(Listing(8), Vec::new())));
+            assert!(!fits(since, Answer::Absent));
+        }
+    }
 }

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use kilter_scheduler::{Action, Key, KindId, OpId, Operation, Plan, Record, Scheduler, Stage, Txn};
 use tokio::time::Instant;
 
-use crate::actuator::Actuators;
+use crate::actuator::{Actuator, Actuators};
 use crate::asked::action_of;
 use crate::cancel::Cancel;
 use crate::clock::Clock;
 use crate::counters::{Counters, Counts};
 use crate::dispatch::{Dispatch, Work};
+use crate::error::AddActuatorError;
 use crate::observer::{Decision, Finished, Observer};
 use crate::settings::Settings;
 
@@ -41,6 +42,15 @@ impl Ending {
 }
 
 impl Driver {
+    /// Lets an actuator make a kind real that came late.
+    pub fn add(
+        &mut self,
+        kind: impl Into<Arc<str>>,
+        actuator: Arc<dyn Actuator>,
+    ) -> Result<(), AddActuatorError> {
+        self.actuators.add(kind, actuator)
+    }
+
     /// A driver over these actuators.
     pub fn new(actuators: Actuators, settings: Settings) -> Self {
         Self { actuators, settings, counters: Arc::default() }

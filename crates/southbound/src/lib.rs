@@ -30,6 +30,6 @@ pub use driver::{Driver, Ending};
 pub use error::{ActError, AddActuatorError, OperationError, flatten};
 pub use futures::future::BoxFuture;
 pub use observer::{Decision, Finished, Observer};
-pub use settings::Settings;
+pub use settings::{Settings, SettingsError};
 pub use single::{Context, Each, Made, ReadOne, Seen, SingleItem, Sought, each};
 pub use verify::{Difference, Discrepancy, Verification};

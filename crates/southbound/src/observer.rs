@@ -38,7 +38,10 @@ impl Finished<'_> {
             | Answer::Accepted { .. }
             | Answer::Found(_)
             | Answer::Absent
-            | Answer::Listed(_) => None,
+            | Answer::Listed(_)
+            | Answer::ListedAs(..)
+            | Answer::AsListed
+            | Answer::NotAsListed => None,
         }
     }
 }

@@ -287,7 +287,7 @@ impl<S: SingleItem> Each<S> {
                 let seen = self.single.retrieve(&key, expected, &context(facts)).await?;
                 Ok(seen.map_or(Answer::Absent, |seen| Answer::Found(seen.into_retrieved())))
             }
-            Act::RetrieveAll { expected } => {
+            Act::RetrieveAll { expected, .. } => {
                 let seen = self.single.retrieve_all(&sought(&expected), &context(None)).await?;
                 Ok(Answer::Listed(seen.into_iter().map(Seen::into_retrieved).collect()))
             }
@@ -304,7 +304,7 @@ impl<S: SingleItem> Each<S> {
             asked.push((key, reply));
         }
         for (kind, Reading { expected, asked }) in by_kind {
-            let all = self.act(kind, Act::RetrieveAll { expected }, Vec::new());
+            let all = self.act(kind, Act::RetrieveAll { expected, since: None }, Vec::new());
             if let Some(answer) = guarded(all, deadline).await {
                 answer_each(answer, asked);
             }
@@ -347,12 +347,16 @@ struct Reading {
 /// Gives each item that was asked for its part of a whole kind.
 fn answer_each(all: Answer, asked: Vec<(Key, Reply)>) {
     let mut seen: BTreeMap<Key, Retrieved> = match all {
-        Answer::Listed(list) => list.into_iter().map(|seen| (seen.key.clone(), seen)).collect(),
+        Answer::Listed(list) | Answer::ListedAs(_, list) => {
+            list.into_iter().map(|seen| (seen.key.clone(), seen)).collect()
+        }
         failed @ (Answer::Failed(_)
         | Answer::Done { .. }
         | Answer::Accepted { .. }
         | Answer::Found(_)
-        | Answer::Absent) => {
+        | Answer::Absent
+        | Answer::AsListed
+        | Answer::NotAsListed) => {
             asked.into_iter().for_each(|(_, reply)| reply.send(failed.clone()));
             return;
         }

@@ -144,7 +144,13 @@ impl Verification {
         let found = match answer {
             Answer::Found(Retrieved { value, .. }) => Some(value),
             Answer::Failed(failure) => return self.unreadable.push((key, failure)),
-            Answer::Absent | Answer::Done { .. } | Answer::Accepted { .. } | Answer::Listed(_) => None,
+            Answer::Absent
+            | Answer::Done { .. }
+            | Answer::Accepted { .. }
+            | Answer::Listed(_)
+            | Answer::ListedAs(..)
+            | Answer::AsListed
+            | Answer::NotAsListed => None,
         };
         let kind = match (value, found) {
             (None, None) => None,

@@ -53,4 +53,9 @@ pub trait Store: fmt::Debug + Send + Sync {
 
     /// Ends a lease; its items are deleted in one commit.
     fn revoke(&self, lease: LeaseId) -> Answer<'_, Committed>;
+
+    /// What its owner should know about it, one line each.
+    fn remarks(&self) -> Answer<'_, Vec<String>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
 }

@@ -24,7 +24,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use kilter_scheduler::{
-    Change, Key, OnFailure, Origin, Plan, Request, Resync, Retry, Scheduler, Settings, Stage, Txn, Undeclared,
+    Change, Jitter, Key, OnFailure, Origin, Plan, Request, Resync, Retry, Scheduler, Settings, Stage, Txn,
+    Undeclared,
 };
 
 use crate::attrs::Attrs;
@@ -239,6 +240,6 @@ fn retry(period: Option<Span>, count: Option<u32>, flags: &[String]) -> Option<R
         period,
         count: (count > 0).then_some(count),
         backoff_cap: backoff.then_some(BACKOFF_CAP),
-        jitter: Duration::ZERO,
+        jitter: Jitter::default(),
     })
 }

@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 
 use kilter_scheduler::{
-    Act, Action, Facts, Key, KindId, Observation, Operation, Origin, Reads, RegisterError, Scheduler,
+    Act, Action, Facts, Key, KindId, Listing, Observation, Operation, Origin, Reads, RegisterError, Scheduler,
 };
 
 pub use fault::{Effect, Fault, Mishap};
@@ -25,6 +25,9 @@ pub use fault::{Effect, Fault, Mishap};
 use crate::attrs::Attrs;
 use crate::kinds::{self, TestKind};
 use crate::needs::Presence;
+
+/// What a kind was listed as.
+type Listed = Vec<(Key, Thing)>;
 
 /// The facts of a test item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,6 +102,11 @@ pub struct World {
     hung: Vec<Operation>,
     log: Vec<Logged>,
     last_index: u64,
+    /// The last listing of each kind.
+    listings: HashMap<&'static str, (Listing, Listed)>,
+    last_listing: u64,
+    /// How whole kinds were answered for.
+    readings: Vec<(&'static str, &'static str)>,
 }
 
 impl World {
@@ -135,6 +143,14 @@ impl World {
     /// Says whether the transaction is on its way back.
     pub fn go_back(&mut self, going_back: bool) {
         self.going_back = going_back;
+    }
+
+    /// How a whole kind was answered for since this was asked last.
+    pub fn take_readings(&mut self, kind: &str) -> Vec<&'static str> {
+        let (taken, left) = self.readings.drain(..).partition(|(of, _)| *of == kind);
+        self.readings = left;
+        let taken: Vec<(&str, &'static str)> = taken;
+        taken.into_iter().map(|(_, how)| how).collect()
     }
 
     /// What exists under this key.

@@ -6,9 +6,17 @@ import { needOf, quoted } from './needs';
 import { link, parse } from './route';
 import { suggest } from './search';
 import { LOOKS } from './states';
-import { blastOf, comparePlan, counted } from './steps';
+import { blastOf, blastSize, comparePlan, counted } from './steps';
 import { ago, between, countdown, instant, number, plural, span, spoken } from './time';
 import { changedPaths, compare } from './values';
+import { titled } from './words';
+
+describe('words', () => {
+  it('a_description_of_several_lines_has_a_title_and_points', () => {
+    expect(titled('Observed\n* linux/link/a/lo {"mtu":1}\n* linux/netns/b is gone')).toEqual({ title: 'Observed', more: 'linux/link/a/lo, linux/netns/b is gone' });
+    expect(titled('')).toEqual({ title: '', more: '' });
+  });
+});
 
 describe('time', () => {
   it('nanoseconds_are_read', () => {
@@ -81,6 +89,16 @@ describe('steps', () => {
     expect(blast.losing).toEqual([{ key: 'route', why: '', returns: true }]);
     expect(blast.removed).toEqual(['old']);
     expect(blast.gaining).toEqual(['waited']);
+  });
+
+  it('what_a_transaction_made_and_took_back_was_not_there_to_be_disturbed', () => {
+    const blast = blastOf([step('create', 'new'), step('create', 'bad', { error: 'no' }), step('delete', 'new', { revert: true, after: { state: 'REMOVED' } })]);
+    expect(blastSize(blast)).toBe(0);
+  });
+
+  it('an_item_that_is_disturbed_in_two_ways_is_one', () => {
+    const link = { key: 'tap', why: '', returns: true };
+    expect(blastSize({ recreated: [link], removed: ['old'], linksDown: [link], losing: [], gaining: ['waited'] })).toBe(2);
   });
 
   it('what_was_carried_out_is_compared_with_the_plan', () => {

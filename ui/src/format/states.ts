@@ -15,9 +15,9 @@ export interface Look {
   attention: boolean;
 }
 
-const CHECK = 'M3.500 8.500l3 3 6-7';
-const CROSS = 'M4 4l8 8M12 4l-8 8';
-const CLOCK = 'M8 4.500V8l2.500 1.500M14 8A6 6 0 1 1 2 8a6 6 0 0 1 12 0';
+export const CHECK = 'M3.500 8.500l3 3 6-7';
+export const CROSS = 'M4 4l8 8M12 4l-8 8';
+export const CLOCK = 'M8 4.500V8l2.500 1.500M14 8A6 6 0 1 1 2 8a6 6 0 0 1 12 0';
 const TURN = 'M13 5v-3M13 5h-3M13 5A6 6 0 1 0 14 8.500';
 const BARRED = 'M14 8A6 6 0 1 1 2 8a6 6 0 0 1 12 0M4 12l8-8';
 const DIAMOND = 'M8 2l6 6-6 6-6-6z';
@@ -25,8 +25,8 @@ const LENS = 'M11 7a4 4 0 1 1-8 0 4 4 0 0 1 8 0M10 10l4 4';
 const ASK = 'M5.500 6a2.500 2.500 0 1 1 3.500 2.300c-.7.3-1 .8-1 1.700M8 13v.1';
 const MINUS = 'M3.500 8h9';
 const DOT = 'M8 7.900v.2';
-const RIGHT = 'M5 3l5 5-5 5M2 8h8';
-const LEFT = 'M11 3L6 8l5 5M14 8H6';
+export const RIGHT = 'M5 3l5 5-5 5M2 8h8';
+export const LEFT = 'M11 3L6 8l5 5M14 8H6';
 const EMPTY = 'M3 3h10v10H3zM6 8h4';
 
 export const LOOKS: Record<State, Look> = {

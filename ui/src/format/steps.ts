@@ -19,9 +19,13 @@ export function blastOf(steps: Step[]): BlastRadius {
   const blast: BlastRadius = { recreated: [], removed: [], linksDown: [], losing: [], gaining: [] };
   const seen = new Set<string>();
   for (const step of steps) {
-    if (step.action === 'create' && step.before.state === 'PENDING' && !seen.has(step.key)) blast.gaining.push(step.key);
-    if (step.action !== 'delete' || seen.has(step.key)) continue;
+    // What it made itself was not there to be disturbed, also if it had to go again.
+    if (!['create', 'delete'].includes(step.action) || seen.has(step.key)) continue;
     seen.add(step.key);
+    if (step.action === 'create') {
+      if (step.before.state === 'PENDING') blast.gaining.push(step.key);
+      continue;
+    }
     const end = last.get(step.key) as Step;
     const returns = end !== step && end.action === 'create' && !end.error;
     const disturbed: Disturbed = { key: step.key, why: step.recreateReason, returns };
@@ -32,8 +36,9 @@ export function blastOf(steps: Step[]): BlastRadius {
   return blast;
 }
 
+/** How many items are disturbed; one that is made again and down meanwhile is one. */
 export const blastSize = (blast: BlastRadius): number =>
-  blast.recreated.length + blast.removed.length + blast.losing.length + blast.linksDown.length;
+  new Set([...blast.removed, ...[...blast.recreated, ...blast.losing, ...blast.linksDown].map((each) => each.key)]).size;
 
 export interface Compared {
   step: Step;

@@ -54,3 +54,10 @@ export function changedPaths(before: Json | undefined, after: Json | undefined):
   const paths = new Set([...one.keys(), ...other.keys()]);
   return [...paths].filter((path) => one.get(path) !== other.get(path));
 }
+
+/** So many characters of a text, with the middle left out. */
+export function shortened(text: string, kept: number): string {
+  if (kept >= text.length) return text;
+  const front = Math.ceil(kept * 0.4);
+  return `${text.slice(0, front)}…${text.slice(text.length - (kept - front))}`;
+}

@@ -3,9 +3,9 @@ import * as decode from '../wire/decode';
 import type { Graph } from '../wire/types';
 import { centred, fitted, panned, toScreen, toWorld, towards, zoomed, SCALES } from './camera';
 import { around, serves, type Kept } from './layer';
-import { CARD, LAYERED, layout } from './layout';
-import { focused, marksOf, nameOf, part, sameShape, sceneOf, union, withNeedsOf } from './model';
-import { shortened } from './painter';
+import { LAYERED, layout } from './layout';
+import { focused, marksOf, nameOf, part, sameShape, sceneOf, union } from './model';
+import { shortened } from '../format/values';
 import { shapeOf } from './place';
 
 const graph = (keys: string[], edges: [string, string, boolean?, string?][] = []): Graph =>
@@ -34,6 +34,22 @@ describe('the scene', () => {
     expect(scene.nodes).toHaveLength(2);
   });
 
+  it('a_need_that_follows_from_others_is_implied_unless_it_is_unmet', () => {
+    const implied = (edges: [string, string, boolean?, string?][]): string[] => {
+      const scene = sceneOf(graph(['netns', 'link', 'up', 'route'], edges));
+      return scene.bonds.filter((bond) => bond.implied).map((bond) => `${scene.nodes[bond.from]?.key} ${scene.nodes[bond.to]?.key} ${bond.type}`);
+    };
+    const chain: [string, string, boolean?, string?][] = [['link', 'netns'], ['up', 'link', true, 'derived'], ['up', 'link'], ['route', 'up']];
+    expect(implied([...chain, ['route', 'netns']])).toEqual(['up link needs', 'route netns needs']);
+    expect(implied([...chain, ['route', 'netns', false]])).toEqual(['up link needs']);
+    // Two that need each other do not make each other's bonds go away.
+    expect(implied([['link', 'up'], ['up', 'link'], ['link', 'netns'], ['up', 'netns']])).toEqual([]);
+    // Where what lies between is not drawn, nothing follows from it.
+    const scene = sceneOf(graph(['link', 'netns', 'route'], [['link', 'netns'], ['route', 'link'], ['route', 'netns']]));
+    expect(scene.bonds.map((bond) => bond.implied)).toEqual([false, false, true]);
+    expect(part(scene, (index) => index > 0).bonds.map((bond) => bond.implied)).toEqual([false]);
+  });
+
   it('names_leave_out_what_the_kind_says', () => {
     expect(nameOf('linux/address/left/eth0/10.0.0.1/24', 'linux.address')).toBe('left/eth0/10.0.0.1/24');
     expect(nameOf('tap/a', 'other')).toBe('tap/a');
@@ -54,9 +70,10 @@ describe('the scene', () => {
     expect(scene.byKey.get('c')).toBe(1);
   });
 
-  it('the_past_borrows_needs_only_between_what_was_there', () => {
-    const past = withNeedsOf(graph(['a', 'b']), graph(['a', 'b', 'c'], [['a', 'b'], ['c', 'b'], ['a', 'x', false]]));
-    expect(past.edges).toMatchObject([{ from: 'a', to: 'b' }]);
+  it('what_is_there_at_both_moments_has_the_needs_of_the_second', () => {
+    const first = graph(['a', 'b', 'old'], [['a', 'b'], ['old', 'b'], ['b', 'x', false]]);
+    const both = union(first, graph(['a', 'b', 'c'], [['a', 'c'], ['c', 'y', false]]));
+    expect(both.edges.map((edge) => [edge.from, edge.to, edge.met])).toEqual([['a', 'c', true], ['c', 'y', false], ['old', 'b', true]]);
   });
 
   it('two_moments_are_one_picture_with_marks', () => {
@@ -98,8 +115,32 @@ describe('the layout', () => {
   it('a_bond_goes_from_the_right_side_to_the_left_side', () => {
     const placed = layout(shape(['a', 'b'], [['a', 'b']]));
     const route = [...placed.points.subarray(placed.starts[0], placed.starts[1])];
-    expect(route.slice(0, 2)).toEqual([(placed.x[1] as number) + CARD.width / 2, placed.y[1]]);
-    expect(route.slice(-2)).toEqual([(placed.x[0] as number) - CARD.width / 2, placed.y[0]]);
+    expect(route.slice(0, 2)).toEqual([(placed.x[1] as number) + placed.width / 2, placed.y[1]]);
+    expect(route.slice(-2)).toEqual([(placed.x[0] as number) - placed.width / 2, placed.y[0]]);
+  });
+
+  it('of_two_that_need_each_other_each_bond_leaves_towards_the_other', () => {
+    const placed = layout(shape(['a', 'b'], [['a', 'b'], ['b', 'a']]));
+    const [x, half] = [[...placed.x], placed.width / 2];
+    for (const [bond, from, to] of [[0, 0, 1], [1, 1, 0]] as const) {
+      const route = placed.points.subarray(placed.starts[bond], placed.starts[bond + 1]);
+      const way = Math.sign((x[from] as number) - (x[to] as number));
+      expect([route[0], route.at(-2)]).toEqual([(x[to] as number) + way * half, (x[from] as number) - way * half]);
+    }
+  });
+
+  it('an_implied_bond_has_no_say_in_the_layout_and_a_line_over_the_others', () => {
+    const edges: [string, string][] = [['link', 'netns'], ['route', 'link']];
+    const [plain, more] = [layout(shape(['link', 'netns', 'route'], edges)), layout(shape(['link', 'netns', 'route'], [...edges, ['route', 'netns']]))];
+    expect([...more.x, ...more.y]).toEqual([...plain.x, ...plain.y]);
+    const line = more.points.subarray(more.starts[2], more.starts[3]);
+    expect(line[3]).toBeLessThan(Math.min(more.y[1] as number, more.y[2] as number));
+  });
+
+  it('cards_are_as_wide_as_their_names_within_bounds', () => {
+    const width = (name: string): number => layout(shape([name, `${name}2`], [])).width;
+    expect(width('k/a')).toBeLessThan(width('k/left/eth0/fd00:1::2'));
+    expect(width(`k/${'a'.repeat(200)}`)).toBeLessThan(300);
   });
 
   it('no_two_vertices_overlap', () => {

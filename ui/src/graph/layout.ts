@@ -6,12 +6,15 @@ import dagre from '@dagrejs/dagre';
 /** Above this many vertices the picture is packed. */
 export const LAYERED = 1000;
 
-export const CARD = { width: 224, height: 48 };
+export const CARD = { least: 168, most: 248, height: 44 };
 export const TILE = { width: 28, height: 20, gap: 4 };
 export const BLOCK = { padding: 16, title: 40 };
 
-/** What has to be placed: vertices by number, each with the number of its kind, and how wide the whole shall be for its height. */
-export interface Shape { kinds: number[]; from: number[]; to: number[]; kindCount: number; aspect: number }
+/**
+ * What has to be placed: vertices by number, each with the number of its kind, how wide a card is, and how wide the whole shall
+ * be for its height. A bond that is implied has no say in it.
+ */
+export interface Shape { kinds: number[]; from: number[]; to: number[]; implied: boolean[]; kindCount: number; width: number; aspect: number }
 
 export interface Block { kind: number; x: number; y: number; width: number; height: number; count: number }
 
@@ -69,13 +72,15 @@ function layered(shape: Shape): Layout {
   const [x, y] = [new Float32Array(count), new Float32Array(count)];
   const routes: number[][] = shape.from.map(() => []);
   const boxes: { width: number; height: number; part: Part }[] = [];
+  const card = { width: shape.width, height: CARD.height };
   for (const part of partsOf(shape)) {
     const placed = new dagre.graphlib.Graph({ multigraph: true });
-    placed.setGraph({ rankdir: 'LR', nodesep: 16, ranksep: 72, edgesep: 8, marginx: 0, marginy: 0, ranker: part.nodes.length > 300 ? 'longest-path' : 'network-simplex' });
+    placed.setGraph({ rankdir: 'LR', nodesep: 10, ranksep: 64, edgesep: 6, marginx: 0, marginy: 0, ranker: part.nodes.length > 300 ? 'longest-path' : 'network-simplex' });
     placed.setDefaultEdgeLabel(() => ({}));
-    for (const node of part.nodes) placed.setNode(String(node), { ...CARD });
+    for (const node of part.nodes) placed.setNode(String(node), { ...card });
     // What is needed stands left of what needs it, so the drawing goes against the bond.
-    for (const bond of part.bonds) placed.setEdge(String(shape.to[bond]), String(shape.from[bond]), {}, String(bond));
+    const drawn = part.bonds.filter((bond) => !shape.implied[bond]);
+    for (const bond of drawn) placed.setEdge(String(shape.to[bond]), String(shape.from[bond]), {}, String(bond));
     dagre.layout(placed);
     for (const node of part.nodes) {
       const at = placed.node(String(node));
@@ -83,11 +88,13 @@ function layered(shape: Shape): Layout {
       y[node] = at.y ?? 0;
     }
     for (const bond of part.bonds) {
-      const line = placed.edge(String(shape.to[bond]), String(shape.from[bond]), String(bond)) as { points?: { x: number; y: number }[] };
-      routes[bond] = routed(line.points ?? [], placed.node(String(shape.to[bond])), placed.node(String(shape.from[bond])));
+      const line = shape.implied[bond] ? undefined : (placed.edge(String(shape.to[bond]), String(shape.from[bond]), String(bond)) as { points?: Point[] });
+      const [needed, needing] = [placed.node(String(shape.to[bond])), placed.node(String(shape.from[bond]))];
+      const over = { x: (needed.x + needing.x) / 2, y: Math.min(needed.y, needing.y) - RISE };
+      routes[bond] = routed(line ? (line.points ?? []).slice(1, -1) : [over], needed, needing, shape.width);
     }
     const size = placed.graph() as { width?: number; height?: number };
-    boxes.push({ width: size.width ?? CARD.width, height: size.height ?? CARD.height, part });
+    boxes.push({ width: size.width ?? card.width, height: size.height ?? card.height, part });
   }
   const bounds = shelve(boxes, 48, shape.aspect, (box, dx, dy) => {
     for (const node of box.part.nodes) {
@@ -100,15 +107,20 @@ function layered(shape: Shape): Layout {
   });
   const starts = new Uint32Array(routes.length + 1);
   routes.forEach((route, bond) => { starts[bond + 1] = (starts[bond] as number) + route.length; });
-  return { mode: 'layered', x, y, ...CARD, points: Float32Array.from(routes.flat()), starts, blocks: [], bounds };
+  return { mode: 'layered', x, y, ...card, points: Float32Array.from(routes.flat()), starts, blocks: [], bounds };
 }
 
 interface Point { x: number; y: number }
 
+/** How far a line that was not laid out rises over the straight way. */
+const RISE = 48;
+
 /** The line from the right side of what is needed to the left side of what needs it. */
-function routed(points: Point[], left: Point, right: Point): number[] {
-  const inner = points.slice(1, -1).flatMap((point) => [point.x, point.y]);
-  return [left.x + CARD.width / 2, left.y, ...inner, right.x - CARD.width / 2, right.y];
+function routed(points: Point[], left: Point, right: Point, width: number): number[] {
+  const inner = points.flatMap((point) => [point.x, point.y]);
+  // Of those that need each other, one stands on the wrong side: its line leaves the other way.
+  const way = left.x <= right.x ? width / 2 : -width / 2;
+  return [left.x + way, left.y, ...inner, right.x - way, right.y];
 }
 
 interface Shelved { width: number; height: number; places: [number, number][] }

@@ -14,8 +14,8 @@ export interface Node {
   ghost: boolean;
 }
 
-/** A connection; `any` if one of several such bonds would do. */
-export interface Bond { from: number; to: number; type: 'needs' | 'derived'; met: boolean; any: boolean }
+/** A connection; `any` if one of several such bonds would do, `implied` if others lead to the same place. */
+export interface Bond { from: number; to: number; type: 'needs' | 'derived'; met: boolean; any: boolean; implied: boolean }
 
 export interface Scene { nodes: Node[]; bonds: Bond[]; byKey: Map<string, number> }
 
@@ -52,7 +52,7 @@ export function sceneOf(graph: Graph): Scene {
     const name = `${from} ${to} ${edge.type}`;
     if (from === to || seen.has(name)) return;
     seen.add(name);
-    bonds.push({ from, to, type: edge.type, met: edge.met, any });
+    bonds.push({ from, to, type: edge.type, met: edge.met, any, implied: false });
   };
   for (const edge of graph.edges) {
     const from = byKey.get(edge.from);
@@ -66,7 +66,39 @@ export function sceneOf(graph: Graph): Scene {
     }
     for (const to of targets) bind(from, to, edge, targets.length > 1);
   }
-  return { nodes, bonds, byKey };
+  return { nodes, bonds: implied(nodes.length, bonds), byKey };
+}
+
+/** Above this many vertices lines are drawn for one vertex at a time, and all of them. */
+const MANY = 1000;
+
+/**
+ * The bonds, with those needs marked that follow from others: a route that needs a link which needs a namespace needs the
+ * namespace, too. What is unmet, or one of several, never follows.
+ */
+function implied(count: number, bonds: Bond[]): Bond[] {
+  if (count > MANY) return bonds.map((bond) => ({ ...bond, implied: false }));
+  const below: number[][] = Array.from({ length: count }, () => []);
+  for (const bond of bonds) below[bond.from]?.push(bond.to);
+  const known = new Map<number, Set<number>>();
+  /** What a vertex stands on, however far down. */
+  const under = (node: number): Set<number> => {
+    const found = known.get(node) ?? new Set<number>();
+    if (known.has(node)) return found;
+    known.set(node, found);
+    for (const work = [node]; work.length > 0;) {
+      for (const to of below[work.pop() as number] ?? []) if (!found.has(to)) { found.add(to); work.push(to); }
+    }
+    return found;
+  };
+  const derived = new Set(bonds.filter((bond) => bond.type === 'derived').map((bond) => `${bond.from} ${bond.to}`));
+  return bonds.map((bond) => {
+    const { from, to, type, met, any } = bond;
+    if (type !== 'needs' || !met || any) return { ...bond, implied: false };
+    // A way round that comes back to where it began is no way down.
+    const leads = (next: number): boolean => next !== to && next !== from && under(next).has(to) && !under(next).has(from);
+    return { ...bond, implied: derived.has(`${from} ${to}`) || (below[from] ?? []).some(leads) };
+  });
 }
 
 function targetsOf(edge: Edge, byKey: Map<string, number>, sorted: string[]): number[] {
@@ -131,29 +163,19 @@ export function part(scene: Scene, passes: (index: number) => boolean): Scene {
     const [from, to] = [renamed.get(bond.from), renamed.get(bond.to)];
     return from === undefined || to === undefined ? [] : [{ ...bond, from, to }];
   });
-  return { nodes, bonds, byKey: new Map(nodes.map((node, index) => [node.key, index])) };
+  // With a vertex a way may have gone, too.
+  return { nodes, bonds: implied(nodes.length, bonds), byKey: new Map(nodes.map((node, index) => [node.key, index])) };
 }
 
-/** A past graph with the needs of today between the items that were there: the past does not remember needs. */
-export function withNeedsOf(past: Graph, today: Graph): Graph {
-  const there = new Set(past.vertices.map((vertex) => vertex.key));
-  const known = new Set(past.edges.map((edge) => `${edge.from} ${edge.to}`));
-  const needs = today.edges.filter(
-    (edge) => edge.type === 'needs' && there.has(edge.from) && there.has(edge.to) && !known.has(`${edge.from} ${edge.to}`),
-  );
-  return { ...past, edges: [...past.edges, ...needs.map((edge) => ({ ...edge, met: true }))] };
-}
-
-/** Two moments in one graph: what is there at either, as it is at the second where it is at both. */
+/** Two moments in one graph: what is there at either, with its needs, as at the second where it is there at both. */
 export function union(first: Graph, second: Graph): Graph {
   const later = new Set(second.vertices.map((vertex) => vertex.key));
-  const known = new Set(second.edges.map((edge) => `${edge.from} ${edge.to} ${edge.type}`));
   return {
     afterTxn: second.afterTxn,
     vertices: [...second.vertices, ...first.vertices.filter((vertex) => !later.has(vertex.key))].sort((one, other) =>
       one.key < other.key ? -1 : 1,
     ),
-    edges: [...second.edges, ...first.edges.filter((edge) => !known.has(`${edge.from} ${edge.to} ${edge.type}`))],
+    edges: [...second.edges, ...first.edges.filter((edge) => !later.has(edge.from))],
   };
 }
 
@@ -177,7 +199,7 @@ export function sameShape(one: Scene, other: Scene): boolean {
     one.nodes.every((node, index) => node.key === other.nodes[index]?.key) &&
     one.bonds.every((bond, index) => {
       const twin = other.bonds[index];
-      return twin !== undefined && bond.from === twin.from && bond.to === twin.to && bond.type === twin.type;
+      return twin !== undefined && bond.from === twin.from && bond.to === twin.to && bond.type === twin.type && bond.implied === twin.implied;
     })
   );
 }

@@ -1,6 +1,7 @@
 // Drawing the graph on a canvas. Decided here: what is drawn at which scale, and that only what is seen is drawn.
 // What is not decided: where things stand (`layout`), what the colours are (`palette`), what a gesture does.
 import { LOOKS } from '../format/states';
+import { shortened } from '../format/values';
 import type { State } from '../wire/types';
 import { toWorld, type Camera, type Size } from './camera';
 import { around, serves, type Kept } from './layer';
@@ -17,8 +18,6 @@ export interface Emphasis {
   hovered: number;
   touched: Set<string>;
   marks: Map<string, Mark>;
-  /** Whether the bonds are those of today, drawn for a moment of the past. */
-  borrowedNeeds: boolean;
 }
 
 const MARK_SIGNS: Record<Mark, string> = { added: '+', removed: '−', changed: '~' };
@@ -116,12 +115,13 @@ export class Painter {
       const route = layout.points.subarray(start, end);
       if (!seen(route, view)) return;
       const close = bond.from === near || bond.to === near;
+      // What follows from other lines is drawn for whoever asks about it.
+      if (bond.implied && !close) return;
       const unmet = !bond.met;
       context.globalAlpha = near >= 0 && !close && !unmet ? 0.35 : 1;
       context.strokeStyle = unmet ? palette.unmet : close ? palette.accent : bond.type === 'derived' ? palette.derived : palette.bond;
-      context.lineWidth = (unmet || close ? 2 : 1.25) * Math.max(1, 0.6 / camera.scale);
-      const dotted = emphasis.borrowedNeeds && bond.type === 'needs';
-      context.setLineDash(unmet ? [6, 4] : dotted ? [1, 4] : bond.any ? [10, 3] : []);
+      context.lineWidth = (bond.implied ? 1 : unmet || close ? 2 : 1.25) * Math.max(1, 0.6 / camera.scale);
+      context.setLineDash(unmet ? [6, 4] : bond.implied ? [2, 4] : bond.any ? [10, 3] : []);
       trace(context, route);
       context.stroke();
       context.setLineDash([]);
@@ -134,13 +134,14 @@ export class Painter {
   #head(route: Float32Array, type: 'needs' | 'derived'): void {
     const { context } = this;
     const [x, y] = [route[0] as number, route[1] as number];
+    const way = (route[2] as number) < x ? -1 : 1;
     context.beginPath();
     if (type === 'derived') {
-      context.arc(x + 3, y, 3, 0, Math.PI * 2);
+      context.arc(x + 3 * way, y, 3, 0, Math.PI * 2);
     } else {
       context.moveTo(x, y);
-      context.lineTo(x + 8, y - 4);
-      context.lineTo(x + 8, y + 4);
+      context.lineTo(x + 8 * way, y - 4);
+      context.lineTo(x + 8 * way, y + 4);
       context.closePath();
     }
     context.fillStyle = context.strokeStyle;
@@ -170,12 +171,13 @@ export class Painter {
     context.stroke();
     context.setLineDash([]);
     if (camera.scale < 0.08) return;
-    // Far away the glyph stands alone, as large as the card.
-    const far = camera.scale < 0.45;
+    // Far away the card holds its glyph and one large line; further away the glyph stands alone, as large as the card.
+    const far = camera.scale < 0.65;
+    const alone = camera.scale < 0.25;
     context.save();
     if (far) {
-      context.translate(x + width / 2 - 18, y + height / 2 - 18);
-      context.scale(2.25, 2.25);
+      context.translate(alone ? x + width / 2 - 18 : x + 10, y + height / 2 - (alone ? 18 : 14));
+      context.scale(alone ? 2.25 : 1.75, alone ? 2.25 : 1.75);
     } else {
       context.translate(x + (node.base ? 16 : 12), y + height / 2 - 8);
     }
@@ -187,11 +189,18 @@ export class Painter {
     context.restore();
     const mark = emphasis.marks.get(node.key);
     if (mark) this.#badge(x + width - 6, y + 2, mark);
-    if (far) return;
+    if (alone) return;
     const indent = node.base ? 42 : 38;
     const room = width - indent - (node.base ? 20 : 12);
     context.textBaseline = 'alphabetic';
     context.fillStyle = palette.ink;
+    if (far) {
+      // As large as it takes to be read, in few steps: how a name is shortened is remembered for each of them.
+      const large = Math.min(26, 2 * Math.ceil(4.5 / camera.scale));
+      context.font = `600 ${large}px ${this.#font}`;
+      context.fillText(this.#fitted(node.name, room, `f${large}`), x + indent + 6, y + height / 2 + large * 0.36);
+      return;
+    }
     context.font = `600 13px ${this.#font}`;
     context.fillText(this.#fitted(node.name, room, 'b'), x + indent, y + height / 2 - 2);
     context.fillStyle = palette.quiet;
@@ -341,7 +350,7 @@ export class Painter {
   }
 
   /** A text shortened in its middle: beginnings and ends tell keys apart. */
-  #fitted(text: string, room: number, face: 'b' | 'n'): string {
+  #fitted(text: string, room: number, face: 'b' | 'n' | `f${number}`): string {
     const name = `${face}${room}${text}`;
     const known = this.#names.get(name);
     if (known !== undefined) return known;
@@ -366,13 +375,6 @@ function viewOf(placed: Placed, camera: Camera, size: Size): View {
   const [right, bottom] = toWorld(camera, size.width, size.height);
   const { width, height } = placed.layout;
   return { left: left - width, top: top - height, right: right + width, bottom: bottom + height };
-}
-
-/** So many characters of a text, with the middle left out. */
-export function shortened(text: string, kept: number): string {
-  if (kept >= text.length) return text;
-  const front = Math.ceil(kept * 0.4);
-  return `${text.slice(0, front)}…${text.slice(text.length - (kept - front))}`;
 }
 
 function seen(route: Float32Array, view: View): boolean {

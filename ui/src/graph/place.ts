@@ -1,6 +1,16 @@
 // Asking the worker. Decided here: one question at a time, and of the waiting ones only the newest is asked.
-import type { Layout, Shape } from './layout';
+import { CARD, type Layout, type Shape } from './layout';
 import type { Scene } from './model';
+
+/** What a card needs beside its name, and about as wide as a letter is where names are small, in points. */
+const [BESIDE, LETTER] = [56, 9.5];
+
+/** How wide a card is: nine of ten names shall be read as a whole. */
+function widthOf(scene: Scene): number {
+  const lengths = scene.nodes.map((node) => node.name.length).sort((one, other) => one - other);
+  const most = lengths[Math.floor(lengths.length * 0.9)] ?? 0;
+  return Math.round(Math.min(CARD.most, Math.max(CARD.least, BESIDE + most * LETTER)));
+}
 
 /** The numbers of a scene, and its kinds in the order in which they are numbered: by name. */
 export function shapeOf(scene: Scene, aspect: number): { shape: Shape; kinds: string[] } {
@@ -12,7 +22,9 @@ export function shapeOf(scene: Scene, aspect: number): { shape: Shape; kinds: st
       kinds: scene.nodes.map((node) => numbers.get(node.kind) as number),
       from: scene.bonds.map((bond) => bond.from),
       to: scene.bonds.map((bond) => bond.to),
+      implied: scene.bonds.map((bond) => bond.implied),
       kindCount: kinds.length,
+      width: widthOf(scene),
       aspect,
     },
   };

@@ -1,6 +1,6 @@
 // The graph of any moment. Decided here: what is read again when, what is kept of the past, and how two moments
 // become one picture. The past does not change, so it is read once.
-import { marksOf, union, withNeedsOf, type Mark } from '../graph/model';
+import { marksOf, union, type Mark } from '../graph/model';
 import { get } from '../wire/client';
 import * as decode from '../wire/decode';
 import type { Graph } from '../wire/types';
@@ -41,13 +41,13 @@ export class Moments {
   /** What is to be drawn for one moment, or for two. */
   async picture(present: Graph, at: number | undefined, from: number | undefined, signal: AbortSignal): Promise<Picture> {
     if (at === undefined && from === undefined) return { graph: present, ...nothing, past: false };
-    const second = at === undefined ? present : withNeedsOf(await this.after(at), present);
+    const second = at === undefined ? present : await this.after(at);
     if (from !== undefined) {
       const [first, differences] = await Promise.all([
         from > 0 ? this.after(from) : Promise.resolve<Graph>({ afterTxn: 0, vertices: [], edges: [] }),
         get('/diff', decode.differences, { from: String(from), to: at }, signal),
       ]);
-      return { graph: union(withNeedsOf(first, present), second), touched: nothing.touched, marks: marksOf(differences), past: true };
+      return { graph: union(first, second), touched: nothing.touched, marks: marksOf(differences), past: true };
     }
     const touched = await get(`/transactions/${at}`, decode.transaction, {}, signal).then(
       (txn) => new Set((txn.asPlanned ? txn.planned : txn.executed).map((step) => step.key)),

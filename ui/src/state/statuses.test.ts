@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import * as decode from '../wire/decode';
-import { merged, Statuses } from './statuses';
+import { caughtUp, merged, Statuses } from './statuses';
 
 const change = (statuses: unknown[], snapshot = false) => decode.statusesChanged({ snapshot, statuses });
 
@@ -56,5 +56,15 @@ describe('merged', () => {
     const list = [{ seq: 1, word: 'a' }, { seq: 3, word: 'c' }];
     expect(merged(list, [{ seq: 2, word: 'b' }, { seq: 3, word: 'C' }])).toEqual([{ seq: 1, word: 'a' }, { seq: 2, word: 'b' }, { seq: 3, word: 'C' }]);
     expect(merged(list, [{ seq: 4, word: 'd' }], 2).map((each) => each.seq)).toEqual([3, 4]);
+    expect(merged(list, [{ seq: 2, word: 'b' }], 2).map((each) => each.seq)).toEqual([2, 3]);
+  });
+
+  it('what_lies_before_a_hole_is_dropped_when_the_newest_are_read_again', () => {
+    const seqs = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, index) => ({ seq: from + index }));
+    expect(caughtUp(seqs(1, 5), seqs(4, 8))).toEqual(seqs(1, 8));
+    expect(caughtUp(seqs(1, 5), seqs(6, 8))).toEqual(seqs(1, 8));
+    expect(caughtUp(seqs(1, 5), seqs(7, 8))).toEqual(seqs(7, 8));
+    expect(caughtUp(seqs(1, 5), [])).toEqual(seqs(1, 5));
+    expect(caughtUp([], seqs(7, 8))).toEqual(seqs(7, 8));
   });
 });

@@ -67,9 +67,23 @@ export function withDerived(status: Status): Status[] {
   return all;
 }
 
-/** Puts one more into a list by its seq: in its place, or instead of its older self; bounded. */
-export function merged<T extends { seq: number }>(list: T[], more: T[], most = 2000): T[] {
+/** How many transactions and events are kept of those that come by themselves. */
+export const KEPT = 2000;
+
+/** Puts more into a list by seq: each in its place, or instead of its older self; bounded. */
+export function merged<T extends { seq: number }>(list: T[], more: T[], most = KEPT): T[] {
+  const newest = list.at(-1)?.seq ?? -1;
+  const [next] = more;
+  // One that is newer than all is what mostly comes.
+  if (more.length === 1 && next && next.seq > newest) return [...(list.length >= most ? list.slice(1 - most) : list), next];
   const bySeq = new Map(list.map((entry) => [entry.seq, entry]));
   for (const entry of more) bySeq.set(entry.seq, entry);
   return [...bySeq.values()].sort((one, other) => one.seq - other.seq).slice(-most);
+}
+
+/** The list with the newest ones as they were just read. What is older than a hole between the two is dropped: it can be read again. */
+export function caughtUp<T extends { seq: number }>(list: T[], newest: T[], most = KEPT): T[] {
+  const [first] = newest;
+  const hole = first !== undefined && first.seq > (list.at(-1)?.seq ?? first.seq) + 1;
+  return merged(hole ? [] : list, newest, most);
 }

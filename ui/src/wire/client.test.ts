@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { address, agentNow, apply, get, keyPath, noteClock, Refusal, send } from './client';
+import { address, agentNow, apply, enter, get, keyPath, noteClock, Refusal, send } from './client';
 
 describe('the client', () => {
   const asked: { url: string; init: RequestInit }[] = [];
@@ -18,6 +18,16 @@ describe('the client', () => {
     answer = () => new Response('{"paused":[]}');
     await send('PUT', '/paused', { prefix: 'a', paused: true }, (json) => json);
     expect(asked[0]?.init.headers).toMatchObject({ 'x-kilter': '1', authorization: 'Bearer secret' });
+  });
+
+  it('a_token_is_kept_and_an_address_begins_a_session_once', async () => {
+    const kept: string[] = [];
+    vi.stubGlobal('sessionStorage', { getItem: () => '', setItem: (_: string, value: string) => kept.push(value), removeItem: () => kept.push('') });
+    await enter('secret');
+    expect([kept, asked]).toEqual([['secret'], []]);
+    await enter('http://127.0.0.1:7480/?token=0a1b');
+    expect(kept).toEqual(['secret', '']);
+    expect(asked[0]?.url).toBe('./?token=0a1b');
   });
 
   it('empty_questions_are_left_out_of_the_address', () => {

@@ -37,6 +37,17 @@ export const token = {
   },
 };
 
+/**
+ * Makes a token known: one that is sent with every question, or that of an address which an agent printed, which is good
+ * once and begins a session.
+ */
+export async function enter(text: string): Promise<void> {
+  const once = text.match(/[?&]token=(\w+)/)?.[1];
+  token.set(once ? '' : text);
+  // The session comes as a cookie with the answer, which leads to where we are.
+  if (once) await fetch(`./?token=${once}`, { redirect: 'manual', cache: 'no-store' }).catch(() => undefined);
+}
+
 export const headers = (more: Record<string, string> = {}): Record<string, string> => {
   const known = token.get();
   return { ...(known ? { authorization: `Bearer ${known}` } : {}), ...more };

@@ -11,15 +11,15 @@ import {
 
 type Fields = Record<string, unknown>;
 
-const fields = (json: unknown): Fields =>
+export const fields = (json: unknown): Fields =>
   typeof json === 'object' && json !== null && !Array.isArray(json) ? (json as Fields) : {};
-const text = (value: unknown): string => (typeof value === 'string' ? value : '');
-const flag = (value: unknown): boolean => value === true;
-const count = (value: unknown): number => {
+export const text = (value: unknown): string => (typeof value === 'string' ? value : '');
+export const flag = (value: unknown): boolean => value === true;
+export const count = (value: unknown): number => {
   const number = typeof value === 'string' ? Number(value) : value;
   return typeof number === 'number' && Number.isFinite(number) ? number : 0;
 };
-const list = <T>(value: unknown, each: (entry: unknown) => T): T[] =>
+export const list = <T>(value: unknown, each: (entry: unknown) => T): T[] =>
   Array.isArray(value) ? value.map(each) : [];
 const texts = (value: unknown): string[] => list(value, text);
 const maybe = <T>(value: unknown, each: (entry: unknown) => T): T | undefined =>
@@ -117,8 +117,12 @@ export function moment(json: unknown): Moment {
   };
 }
 
-export function moments(json: unknown): Moment[] {
-  return list(fields(json)['moments'], moment);
+/** Whether a page of the past has another one before it. */
+const earlier = (it: Record<string, unknown>): boolean => text(it['next_page_token']) !== '';
+
+export function moments(json: unknown): { moments: Moment[]; earlier: boolean } {
+  const it = fields(json);
+  return { moments: list(it['moments'], moment), earlier: earlier(it) };
 }
 
 const side = (json: unknown): Side => {
@@ -239,8 +243,9 @@ export function event(json: unknown): AgentEvent {
   };
 }
 
-export function events(json: unknown): AgentEvent[] {
-  return list(fields(json)['events'], event);
+export function events(json: unknown): { events: AgentEvent[]; earlier: boolean } {
+  const it = fields(json);
+  return { events: list(it['events'], event), earlier: earlier(it) };
 }
 
 const link = (json: unknown): Link => {

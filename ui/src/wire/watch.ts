@@ -1,11 +1,11 @@
-// The watch: what the agent says without being asked, through every loss of the connection. Decided here: when the
+// The watch: what a server says without being asked, through every loss of the connection. Decided here: when the
 // connection counts as lost, how long to wait before the next attempt, and that it goes on from the last cursor.
 // What is not decided: what the page makes of it; see `state/live.svelte.ts`.
 import { address, headers, noteClock, refusalOf, sentEvents, Refusal } from './client';
 import { EventReader, type SentEvent } from './sse';
 import type { Problem } from './types';
 
-/** Silence after which the connection counts as lost; the agent says something every 15 seconds. */
+/** Silence after which the connection counts as lost; servers say something every 15 seconds. */
 export const SILENCE = 40_000;
 const FIRST_WAIT = 500;
 const LONGEST_WAIT = 15_000;
@@ -55,6 +55,7 @@ export class Watch {
     private readonly hear: (event: SentEvent) => void,
     private readonly tell: (connection: Connection) => void,
     private readonly around: Surroundings = here(),
+    private readonly where: (cursor: string) => string = (cursor) => address('/watch', { cursor }),
   ) {}
 
   /** Ends the watch. */
@@ -97,7 +98,7 @@ export class Watch {
     const dog = this.around.silence(SILENCE, () => { silent = true; cut.abort(); });
     try {
       const resume: Record<string, string> = this.cursor ? { 'last-event-id': this.cursor } : {};
-      const answer = await this.around.fetch(address('/watch', { cursor: this.cursor }), {
+      const answer = await this.around.fetch(this.where(this.cursor), {
         headers: headers({ accept: 'text/event-stream', ...resume }),
         signal: cut.signal,
         cache: 'no-store',
@@ -112,9 +113,9 @@ export class Watch {
       }
       // A cursor may come alone, without anything to tell.
       this.cursor = reader.lastId;
-      return 'the agent closed the connection';
+      return 'the connection was closed';
     } catch (error) {
-      if (silent) return 'nothing was heard from the agent';
+      if (silent) return 'nothing was heard for too long';
       if (error instanceof Refusal) return error.problem;
       return error instanceof Error ? error.message : String(error);
     } finally {

@@ -4,8 +4,12 @@
 //! that the JSON lines go to stdout untouched while everything said about them goes to stderr. What the numbers are
 //! held against is in `report`; how cases and sizes are written is in `selection`.
 
+mod agent;
+mod eventflow;
 mod events;
 mod linux;
+mod northbound;
+mod pubsub;
 mod report;
 mod selection;
 
@@ -20,14 +24,16 @@ use crate::{asks_for_help, child};
 const HELP: &str = "\
 Benchmarks, one JSON line per case and size.
 
-usage: cargo xtask bench scheduler|events [OPTIONS]
+usage: cargo xtask bench scheduler|events|northbound [OPTIONS]
+       cargo xtask bench agent|eventflow|linux|pubsub --help
 
 options:
-  --case CASES    a letter, a range or a list: a, a..h, a,c,f (default: all; events has a and b)
-  --n N[,N...]    sizes (default 10000, for events 100000); 1_000_000 may be written so
+  --case CASES    a letter, a range or a list: a, a..h, a,c,f (default: all; events has a and b, northbound a to g)
+  --n N[,N...]    sizes (default 10000, for events 100000, for northbound f a minute: 600000); 1_000_000 may be written so
   --no-history    keep no history
   --no-plan       record no plan (scheduler only)
-  --check         afterwards a table against the budgets, on stderr; the exit code stays 0
+  --check         afterwards a table against the budgets, on stderr; the exit code is 1 if the northbound misses one, and
+                  stays 0 otherwise
 ";
 
 /// What is measured.
@@ -35,6 +41,7 @@ options:
 enum Subject {
     Scheduler,
     Events,
+    Northbound,
 }
 
 impl Subject {
@@ -42,7 +49,12 @@ impl Subject {
         match name {
             "scheduler" => Ok(Self::Scheduler),
             "events" => Ok(Self::Events),
-            _ => bail!("unknown benchmark `{name}`, hint: one of `scheduler`, `events`, `linux`"),
+            "northbound" => Ok(Self::Northbound),
+            _ => {
+                bail!(
+                    "unknown benchmark `{name}`, hint: one of `scheduler`, `events`, `northbound`, `linux`, `agent`, `eventflow`, `pubsub`"
+                )
+            }
         }
     }
 
@@ -50,14 +62,26 @@ impl Subject {
         match self {
             Self::Scheduler => "bench-scheduler",
             Self::Events => "bench-events",
+            Self::Northbound => "bench-northbound",
         }
     }
 
-    /// The last case there is, and the size unless told.
-    fn defaults(self) -> (char, u64) {
+    /// The last case there is.
+    fn last(self) -> char {
         match self {
-            Self::Scheduler => ('h', 10_000),
-            Self::Events => ('b', 100_000),
+            Self::Scheduler => 'h',
+            Self::Events => 'b',
+            Self::Northbound => 'g',
+        }
+    }
+
+    /// The size of a case unless told.
+    fn size(self, case: char) -> u64 {
+        match (self, case) {
+            (Self::Events, _) => 100_000,
+            // A minute of ten thousand changes a second.
+            (Self::Northbound, 'f') => 600_000,
+            (Self::Scheduler | Self::Northbound, _) => 10_000,
         }
     }
 
@@ -65,6 +89,7 @@ impl Subject {
         match self {
             Self::Scheduler => &["--no-history", "--no-plan"],
             Self::Events => &["--no-history"],
+            Self::Northbound => &[],
         }
     }
 }
@@ -73,6 +98,7 @@ impl Subject {
 #[derive(Debug, PartialEq, Eq)]
 struct Request {
     cases: Vec<char>,
+    /// None if each case has its own.
     sizes: Vec<u64>,
     /// Flags handed to the benchmark program as they are.
     flags: Vec<String>,
@@ -82,24 +108,48 @@ struct Request {
 /// Runs the benchmarks that the arguments name.
 pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     if asks_for_help(arguments) {
-        let of_linux = arguments.first().is_some_and(|subject| subject == "linux");
-        print!("{}", if of_linux { linux::HELP } else { HELP });
+        let help = match arguments.first().map(String::as_str) {
+            Some("linux") => linux::HELP,
+            Some("agent") => agent::HELP,
+            Some("eventflow") => eventflow::HELP,
+            Some("pubsub") => pubsub::HELP,
+            _ => HELP,
+        };
+        print!("{help}");
         return Ok(true);
     }
     let Some((subject, options)) = arguments.split_first() else {
-        bail!("no benchmark named, hint: cargo xtask bench scheduler|events|linux");
+        bail!(
+            "no benchmark named, hint: cargo xtask bench scheduler|events|northbound|linux|agent|eventflow|pubsub"
+        );
     };
     if subject == "linux" {
         let request = linux::parse(options)?;
         linux::run(&build("bench-linux")?, &request)?;
         return Ok(true);
     }
+    if subject == "agent" {
+        let request = agent::parse(options)?;
+        let program = build("kilter")?;
+        return agent::run(&program.with_file_name("bench-agent"), &program, &request);
+    }
+    if subject == "eventflow" {
+        let request = eventflow::parse(options)?;
+        let program = build("kilter")?;
+        return eventflow::run(&program.with_file_name("bench-eventflow"), &program, &request);
+    }
+    if subject == "pubsub" {
+        let request = pubsub::parse(options)?;
+        return pubsub::run(&build("bench-pubsub")?, &request);
+    }
     let subject = Subject::named(subject)?;
     let request = parse(subject, options)?;
     let program = build(subject.program())?;
     let mut lines = Vec::new();
     for &case in &request.cases {
-        for &size in &request.sizes {
+        let own = [subject.size(case)];
+        let sizes = if request.sizes.is_empty() { &own[..] } else { &request.sizes };
+        for &size in sizes {
             let line = measure(subject, &program, case, size, &request.flags)?;
             writeln!(std::io::stdout(), "{line}").context("could not write the measurement")?;
             lines.push((case, size, line));
@@ -107,25 +157,29 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     }
     if request.check {
         let history = !request.flags.iter().any(|flag| flag == "--no-history");
-        eprint!("{}", table(subject, &lines, history)?);
+        let (table, kept) = table(subject, &lines, history)?;
+        eprint!("{table}");
+        return Ok(kept);
     }
     Ok(true)
 }
 
-fn table(subject: Subject, lines: &[(char, u64, String)], history: bool) -> Result<String> {
+/// The table, and whether every budget is kept that decides.
+fn table(subject: Subject, lines: &[(char, u64, String)], history: bool) -> Result<(String, bool)> {
     match subject {
         Subject::Scheduler => {
             let read = lines.iter().map(|(case, size, line)| report::Measurement::read(*case, *size, line));
-            Ok(report::table(&read.collect::<Result<Vec<_>>>()?, history))
+            Ok((report::table(&read.collect::<Result<Vec<_>>>()?, history), true))
         }
-        Subject::Events => events::table(lines),
+        Subject::Events => Ok((events::table(lines)?, true)),
+        Subject::Northbound => northbound::table(lines),
     }
 }
 
 fn parse(subject: Subject, options: &[String]) -> Result<Request> {
-    let (end, size) = subject.defaults();
+    let end = subject.last();
     let mut request =
-        Request { cases: ('a'..=end).collect(), sizes: vec![size], flags: Vec::new(), check: false };
+        Request { cases: ('a'..=end).collect(), sizes: Vec::new(), flags: Vec::new(), check: false };
     let mut options = options.iter();
     while let Some(option) = options.next() {
         let mut value = |example| {
@@ -145,9 +199,9 @@ fn parse(subject: Subject, options: &[String]) -> Result<Request> {
     Ok(request)
 }
 
-/// Builds the benchmark program once and says where it is.
+/// Builds the programs once and says where this one is.
 fn build(program: &str) -> Result<PathBuf> {
-    let arguments = ["build", "--release", "--locked", "-p", "kilter-bench"];
+    let arguments = ["build", "--release", "--locked", "-p", "kilter-bench", "-p", "kilter"];
     if !child::succeeds(child::cargo(&arguments).current_dir(child::root()))? {
         bail!("`{}` failed", child::shown(&arguments));
     }
@@ -190,7 +244,8 @@ mod tests {
     fn everything_has_a_default() {
         let request = parsed("").unwrap();
         assert_eq!(request.cases, ('a'..='h').collect::<Vec<_>>());
-        assert_eq!((request.sizes, request.check), (vec![10_000], false));
+        assert_eq!((request.sizes, request.check), (Vec::new(), false));
+        assert_eq!(Subject::Scheduler.size('a'), 10_000);
     }
 
     #[test]
@@ -210,7 +265,9 @@ mod tests {
     #[test]
     fn each_subject_has_its_own_cases_and_flags() {
         let request = parse(Subject::Events, &[]).unwrap();
-        assert_eq!((request.cases, request.sizes), (vec!['a', 'b'], vec![100_000]));
+        assert_eq!((request.cases, Subject::Events.size('a')), (vec!['a', 'b'], 100_000));
+        assert_eq!(parse(Subject::Northbound, &[]).unwrap().cases, ('a'..='g').collect::<Vec<_>>());
+        assert_eq!(Subject::Northbound.size('f'), 600_000, "a minute");
         assert!(parse(Subject::Events, &["--no-plan".to_owned()]).is_err());
         assert!(Subject::named("sheduler").unwrap_err().to_string().contains("`events`"));
     }

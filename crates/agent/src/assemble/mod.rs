@@ -5,7 +5,7 @@ use std::time::Instant;
 use kilter_events::{EventLoop, Handler, Parts, Settings as EventSettings, SettingsError};
 use kilter_linux::{Linux, Settings as LinuxSettings};
 use kilter_model::kinds::descriptors;
-use kilter_scheduler::{PatternError, RegisterError, Scheduler};
+use kilter_scheduler::{PatternError, RegisterError, Scheduler, Timestamp};
 use kilter_southbound::{Actuators, AddActuatorError, Clock as _, Driver, Settings as DriverSettings};
 
 use crate::clock::SteadyClock;
@@ -67,9 +67,8 @@ pub struct Assembly {
     pub clock: SteadyClock,
 }
 
-/// Puts the parts together. The host is the network namespace of the calling thread.
-pub fn assemble(settings: Settings) -> Result<Assembly, AssembleError> {
-    let clock = SteadyClock::start();
+/// A loop that knows every kind and handler and waits for its startup resync; nothing acts on its behalf.
+pub fn event_loop(settings: EventSettings, now: Timestamp) -> Result<EventLoop, AssembleError> {
     let mut scheduler = Scheduler::default();
     for descriptor in descriptors()? {
         scheduler.register(descriptor)?;
@@ -82,7 +81,13 @@ pub fn assemble(settings: Settings) -> Result<Assembly, AssembleError> {
         sources: Vec::new(),
         stopwatch: Box::new(move || started.elapsed()),
     };
-    let events = EventLoop::new(settings.events, parts, clock.now())?;
+    Ok(EventLoop::new(settings, parts, now)?)
+}
+
+/// Puts the parts together. The host is the network namespace of the calling thread.
+pub fn assemble(settings: Settings) -> Result<Assembly, AssembleError> {
+    let clock = SteadyClock::start();
+    let events = event_loop(settings.events, clock.now())?;
     let linux = Linux::new(settings.linux)?;
     let driver = Driver::new(actuators(&linux)?, settings.driver);
     Ok(Assembly { events, driver, linux, clock })

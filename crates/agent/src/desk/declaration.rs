@@ -6,6 +6,8 @@ use kilter_events::{DeclaredChange, Extent, Said};
 use kilter_model::document::{Declared, Place};
 use kilter_scheduler::{Key, OnFailure, Retry, ValueRef};
 
+use crate::confirm::Probe;
+
 /// An item as a source declares it.
 #[derive(Clone, Debug)]
 pub struct Put {
@@ -118,9 +120,13 @@ pub struct Expected {
     pub digests: Vec<(Key, String)>,
 }
 
-/// How long a change waits for its confirmation.
+/// How long a change waits for its confirmation, and what decides sooner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Confirm {
     /// After this span it reverts.
     pub within: Duration,
+    /// It stays if all of them pass, and reverts if one does not.
+    pub probes: Vec<Probe>,
+    /// The joint change of a cluster that it belongs to.
+    pub joint: Option<String>,
 }

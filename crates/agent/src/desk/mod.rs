@@ -9,29 +9,35 @@
 mod declaration;
 mod order;
 mod progress;
+mod sweep;
 mod view;
 mod watching;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kilter_events::AskedResync;
-use kilter_scheduler::{Cursor, Observation, Seq};
+use kilter_events::{AskedResync, Level};
+use kilter_scheduler::{Cursor, Observation, OnFailure, Seq};
 use kilter_store::StoreError;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::confirm::{ConfirmError, Pending, Say};
+use crate::drive::tape::Tape;
 use crate::keep::{Past, PastError};
+use crate::recording::{RecordError, Recorded};
+use crate::remote::AddKindError;
 
 pub use declaration::{Confirm, Declaration, Expected, Options, Put};
 pub use progress::{Applied, ApplyError, Operated, Planned, Progress};
 pub use view::{Declarer, SourceLine, View};
 
 pub use crate::ledger::{Ledger, Mark};
+pub use sweep::Swept;
 pub use watching::StatusWatch;
 
 pub(crate) use declaration::event;
-pub(crate) use order::{Order, Question, Reception, Told};
+pub(crate) use order::{NewKind, Order, Question, Reception, Told};
 pub(crate) use progress::hold_against;
 
 /// How many orders may wait to be taken up.
@@ -113,6 +119,23 @@ impl Desk {
         self.order(|told| Order::Apply(declarations, Box::new(options), told)).await
     }
 
+    /// Applies what a source of the agent itself declares, as far as that goes.
+    pub(crate) async fn feed(&self, declaration: Declaration) -> Changing {
+        let options = Options { on_failure: OnFailure::Continue, ..Options::default() };
+        self.feed_with(declaration, options).await
+    }
+
+    /// Applies what a source of the agent itself declares, in this way.
+    pub(crate) async fn feed_with(&self, declaration: Declaration, options: Options) -> Changing {
+        self.order(|told| Order::Feed(Box::new(declaration), Box::new(options), told)).await
+    }
+
+    /// Notes how a part of the agent stands.
+    pub(crate) async fn report(&self, component: impl Into<String>, level: Level, reason: String) {
+        // An agent that has ended does not stand at all.
+        let _ = self.orders.send(Order::Report(component.into(), level, reason)).await;
+    }
+
     /// Recomputes and re-reads, and tells how it goes.
     pub async fn resync(&self, asked: AskedResync) -> Changing {
         self.order(|told| Order::Resync(asked, told)).await
@@ -121,6 +144,19 @@ impl Desk {
     /// Tells the agent what was seen of items.
     pub async fn notify(&self, seen: Vec<Observation>) -> Result<(), ApplyError> {
         self.ask(|reply| Order::Notify(seen, reply)).await?
+    }
+
+    /// Takes up kinds, and says whether each was; the items that waited for them come up.
+    ///
+    /// **Guarantees** that nothing is asked of their actuators before all of them are taken up: whoever takes up several
+    /// may not be ready before.
+    pub(crate) async fn add_kinds(&self, kinds: Vec<NewKind>) -> Result<Vec<Result<(), AddKindError>>, Gone> {
+        self.ask(|reply| Order::AddKinds(kinds, reply)).await
+    }
+
+    /// Reads the declared items again whose keys begin so, and heals them.
+    pub async fn read_again(&self, prefixes: Vec<String>) -> Result<(), ApplyError> {
+        self.ask(|reply| Order::ReadAgain(prefixes, reply)).await?
     }
 
     /// Leaves items whose keys start with the prefix alone when they drift.
@@ -157,12 +193,37 @@ impl Desk {
         self.ask(|reply| Order::Say(id, say, reply)).await.map_err(|Gone| ConfirmError::Gone)?
     }
 
+    /// Begins to record the run in a file that is not there yet; everything is read anew first, as by an agent that hands
+    /// over. Without a number of bytes it is as long as the settings say.
+    pub async fn record(&self, file: PathBuf, most: Option<u64>) -> Result<Recorded, RecordError> {
+        self.tape(Tape::Begin(file, most)).await?.ok_or(RecordError::Nothing)
+    }
+
+    /// Ends the recording of the run, and waits until it is written.
+    pub async fn end_recording(&self) -> Result<Recorded, RecordError> {
+        self.tape(Tape::End).await?.ok_or(RecordError::Nothing)
+    }
+
+    /// The recording of the run, or the last one; `None` if there was none.
+    pub async fn recording(&self) -> Result<Option<Recorded>, RecordError> {
+        self.tape(Tape::Show).await
+    }
+
+    async fn tape(&self, asked: Tape) -> Result<Option<Recorded>, RecordError> {
+        self.ask(|reply| Order::Tape(asked, reply)).await.map_err(|Gone| RecordError::Gone)?
+    }
+
     /// Waits until nothing is left to do and nothing is planned for later.
     pub async fn settled(&self, within: Duration) -> Result<(), SettleError> {
         match tokio::time::timeout(within, self.ask(Order::Settled)).await {
             Ok(settled) => settled.map_err(|Gone| SettleError::Gone),
             Err(_) => Err(SettleError::Late { within }),
         }
+    }
+
+    /// Waits until nothing is under way; something may be planned for later.
+    pub async fn at_rest(&self) -> Result<(), Gone> {
+        self.ask(Order::AtRest).await
     }
 
     /// Reads the past that is on disk, on a thread of its own; `None` if the agent keeps nothing.
@@ -178,6 +239,11 @@ impl Desk {
     /// Watches statuses: first everything, or what changed since the cursor, then every change.
     pub fn watch(&self, cursor: Option<Cursor>) -> StatusWatch {
         StatusWatch::new(self.clone(), self.newest.clone(), cursor)
+    }
+
+    /// Tells whenever a transaction has ended: the newest.
+    pub fn newest(&self) -> watch::Receiver<Seq> {
+        self.newest.clone()
     }
 
     async fn ask<T>(&self, order: impl FnOnce(oneshot::Sender<T>) -> Order) -> Result<T, Gone> {

@@ -1,6 +1,7 @@
 //! What can be seen of the running agent.
 
 use std::collections::HashSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use kilter_events::Glance;
@@ -8,6 +9,7 @@ use kilter_scheduler::{Key, Scheduler};
 
 use crate::keep::Keep;
 use crate::ledger::{Ledger, Mark};
+use crate::timings::Timings;
 
 /// What can be seen of the running agent, between two steps or in the middle of a transaction.
 #[derive(Clone, Copy)]
@@ -20,6 +22,8 @@ pub struct View<'a> {
     pub ledger: &'a Ledger,
     /// The state directory, if there is one.
     pub keep: Option<&'a Keep>,
+    /// How long things took.
+    pub timings: &'a Timings,
 }
 
 /// A source, as it is listed.
@@ -29,8 +33,10 @@ pub struct SourceLine {
     pub name: Arc<str>,
     /// How many items it declares.
     pub items: usize,
-    /// Whether it is a directory that the agent follows.
+    /// Whether it is a directory.
     pub is_directory: bool,
+    /// Where that is, if it is followed.
+    pub path: Option<PathBuf>,
     /// The items that another source declares too and is heard with, by key.
     pub unheard: Vec<Key>,
 }
@@ -53,7 +59,8 @@ impl View<'_> {
         let lines = self.events.sources().map(|(name, items)| {
             let unheard = items.keys().filter(|key| !seen.insert(key)).cloned().collect();
             let is_directory = self.ledger.directories.iter().any(|directory| **directory == **name);
-            SourceLine { name: Arc::clone(name), items: items.len(), is_directory, unheard }
+            let path = self.ledger.paths.get(&**name).cloned();
+            SourceLine { name: Arc::clone(name), items: items.len(), is_directory, path, unheard }
         });
         lines.filter(|line| line.items > 0 || line.is_directory).collect()
     }

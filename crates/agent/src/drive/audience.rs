@@ -3,10 +3,11 @@
 use kilter_cli::CommandError;
 use kilter_events::{EventRecord, Fatal, Opening};
 use kilter_model::document::Declared;
-use kilter_scheduler::{Plan, Record, Scheduler};
+use kilter_scheduler::{Plan, Record, Scheduler, Seq};
 use kilter_southbound::{Decision, Finished};
 
 use crate::drift::Heeded;
+use crate::keep::Missing;
 
 /// Somebody who sees what the agent does.
 ///
@@ -34,8 +35,14 @@ pub trait Audience: Send {
     fn declared(&mut self, _declared: Result<&[Declared], &CommandError>) {}
     /// What was carried out could not be kept; it is tried again.
     fn unkept(&mut self, _text: &str) {}
+    /// What happened could not be remembered; or can be again, then without a reason.
+    fn unremembered(&mut self, _missing: &Missing) {}
+    /// The recording of the run has ended before the run, for this reason.
+    fn unrecorded(&mut self, _text: &str) {}
     /// The loop goes round; called as often as was asked for, also while a transaction is performed.
     fn alive(&mut self) {}
+    /// In the end: a change that nobody had confirmed went back; without a record nothing could be done about it.
+    fn gone_back(&mut self, _id: Seq, _record: Option<&Record>) {}
     /// The agent begins to end.
     fn stopping(&mut self) {}
     /// The agent must end.

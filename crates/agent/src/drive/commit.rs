@@ -4,13 +4,16 @@ use kilter_events::{Level, chain};
 use kilter_scheduler::{Request, Resync, Txn};
 use kilter_southbound::{Clock as _, Decision};
 
-use super::Agent;
 use super::audience::Audience;
 use super::relay::{Relay, Settled};
+use super::{AGAIN, Agent};
 use crate::keep::Settlement;
 
 /// The component under which the state directory is reported.
 const COMPONENT: &str = "state-directory";
+
+/// The component under which the history is reported.
+const HISTORY: &str = "history";
 
 impl Agent {
     /// Performs a transaction:
@@ -22,9 +25,22 @@ impl Agent {
     /// 5. the loop is told, and then those who wait for a change.
     pub(super) async fn commit(&mut self, txn: Txn, audience: &mut dyn Audience) {
         let declares = declares(&txn);
-        self.keep_owed().await;
-        let Self { events, driver, clock, cancel, reception, ledger, ordered, current, keep, beats, .. } =
-            self;
+        let owed = self.keep_owed().await;
+        let began = self.clock.now();
+        let Self {
+            events,
+            driver,
+            clock,
+            cancel,
+            reception,
+            ledger,
+            ordered,
+            current,
+            keep,
+            beats,
+            timings,
+            ..
+        } = self;
         let (scheduler, glance) = events.split();
         let mut relay = Relay {
             audience,
@@ -35,15 +51,20 @@ impl Agent {
             glance,
             ledger,
             keep: keep.as_ref(),
+            owed,
             makes: Vec::new(),
             acts: false,
             beats,
             alive: false,
+            timings,
         };
         let mut decision = driver.begin(scheduler, txn, clock, &mut relay, cancel).await; // 1
+        let planned = clock.now();
+        relay.timings.part("plan", planned.since(began));
         if decision == Decision::Execute {
             decision = relay.intend(scheduler).await; // 2
         }
+        let intended = clock.now();
         let record = match decision {
             Decision::Execute => Some(driver.execute(scheduler, clock, &mut relay, cancel).await), // 3
             Decision::Stop => {
@@ -51,10 +72,17 @@ impl Agent {
                 None
             }
         };
-        let settled = relay.settle(scheduler, record.as_ref(), clock.now()).await; // 4
+        let executed = clock.now();
+        let settled = relay.settle(scheduler, record.as_ref(), executed).await; // 4
+        if record.is_some() {
+            let kept = clock.now();
+            relay.timings.part("execute", executed.since(intended));
+            relay.timings.part("keep", intended.since(planned) + kept.since(executed));
+            relay.timings.part("commit", kept.since(began));
+        }
         let refusal = relay.ordered.and_then(|ordered| ordered.refusal.clone());
-        if let Some(error) = &settled.unkept {
-            audience.unkept(&chain(error));
+        if let Some(text) = &settled.unkept {
+            audience.unkept(text);
         }
         self.note_settled(settled);
         match (&record, refusal) {
@@ -68,35 +96,75 @@ impl Agent {
     }
 
     fn note_settled(&mut self, settled: Settled) {
-        let Settled { deltas, confirmation, unkept } = settled;
-        for delta in &deltas {
+        if let Some(text) = &settled.unkept {
+            self.events.health_mut().report(COMPONENT, Level::OutOfSync, text.as_str());
+            self.ledger.unkept = Some(text.clone());
+            self.owed_again = self.clock.now().after(AGAIN);
+            return self.owe(settled);
+        }
+        self.note_in_ledger(&settled);
+    }
+
+    /// What was carried out counts, and has yet to be kept.
+    pub(super) fn owe(&mut self, settled: Settled) {
+        self.note_in_ledger(&settled);
+        self.owed.push(settled);
+    }
+
+    fn note_in_ledger(&mut self, settled: &Settled) {
+        for delta in &settled.deltas {
             self.attention.forgive(delta.puts.iter().map(|(key, _)| key));
             self.ledger.apply(delta);
         }
-        if let Some(confirmation) = &confirmation {
+        if let Some(confirmation) = &settled.confirmation {
             self.ledger.confirmation.clone_from(confirmation);
-        }
-        if let Some(error) = unkept {
-            let text = chain(&error);
-            self.events.health_mut().report(COMPONENT, Level::OutOfSync, &*text);
-            self.ledger.unkept = Some(text);
-            self.owed.push(Settled { deltas, confirmation, unkept: None });
         }
     }
 
-    /// Writes down what was carried out and could not be kept then.
-    pub(super) async fn keep_owed(&mut self) {
-        let Some(keep) = self.keep.as_ref().filter(|_| !self.owed.is_empty()) else { return };
-        while let Some(Settled { deltas, confirmation, .. }) = self.owed.first() {
-            let settlement =
-                Settlement { deltas: deltas.clone(), record: None, confirmation: confirmation.clone() };
-            if keep.settle(&settlement).await.is_err() {
-                return;
+    /// Tells what is missing in the history.
+    pub(super) fn note_missing(&mut self, audience: &mut dyn Audience) {
+        let Some(missing) = self.missing.as_ref().map(|missing| missing.borrow().clone()) else { return };
+        let count = missing.count;
+        match &missing.why {
+            Some(why) => {
+                let text = format!("{count} records could not be remembered: {why}");
+                self.events.health_mut().report(HISTORY, Level::Warning, text);
+            }
+            None => self.events.health_mut().report(HISTORY, Level::Fine, ""),
+        }
+        audience.unremembered(&missing);
+    }
+
+    /// Writes down what was carried out and could not be kept then, in its order. If that fails once more, the answer is
+    /// why: until it is kept, nothing that comes after it may be.
+    pub(super) async fn keep_owed(&mut self) -> Option<String> {
+        if self.owed.is_empty() {
+            return None;
+        }
+        while let Some(Settled { deltas, confirmation, seq, .. }) = self.owed.first() {
+            let settlement = Settlement {
+                deltas: deltas.clone(),
+                record: None,
+                last: *seq,
+                confirmation: confirmation.clone(),
+            };
+            let kept = match &self.keep {
+                Some(keep) => keep.settle(&settlement).await,
+                None => Ok(()),
+            };
+            if let Err(error) = kept {
+                let text = chain(&error);
+                self.owed_again = self.clock.now().after(AGAIN);
+                self.ledger.unkept = Some(text.clone());
+                self.events.health_mut().report(COMPONENT, Level::OutOfSync, text.as_str());
+                return Some(text);
             }
             self.owed.remove(0);
         }
         self.ledger.unkept = None;
+        self.held.relent();
         self.events.health_mut().report(COMPONENT, Level::Fine, "");
+        None
     }
 }
 

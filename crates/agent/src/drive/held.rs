@@ -1,22 +1,16 @@
 //! What directories declare and could not be taken up: it waits, and is tried again ever less often.
 
-use std::time::Duration;
-
 use kilter_scheduler::Timestamp;
 
 use super::AGAIN;
+use super::backoff::Backoff;
 use crate::desk::Declaration;
-
-/// The longest pause between two attempts.
-const LONGEST: Duration = Duration::from_secs(60);
 
 /// The newest declaration of each directory that waits, and when they are tried again.
 #[derive(Debug, Default)]
 pub(super) struct Held {
     declarations: Vec<Declaration>,
-    /// The pause behind the attempt that failed last; zero if none did.
-    pause: Duration,
-    until: Timestamp,
+    again: Backoff,
 }
 
 impl Held {
@@ -36,26 +30,24 @@ impl Held {
 
     /// An attempt failed: the next one comes after a pause, twice as long as the one before.
     pub(super) fn put_off(&mut self, now: Timestamp) {
-        self.pause = (self.pause * 2).clamp(AGAIN, LONGEST);
-        self.until = now.after(self.pause);
+        self.again.put_off(now);
     }
 
     /// What stood in the way may be gone: what waits is tried at once.
     pub(super) fn relent(&mut self) {
-        self.pause = Duration::ZERO;
-        self.until = Timestamp::default();
+        self.again.relent();
     }
 
     /// When what waits is to be tried again.
     pub(super) fn deadline(&self) -> Option<Timestamp> {
-        (!self.declarations.is_empty()).then_some(self.until)
+        (!self.declarations.is_empty()).then_some(self.again.until)
     }
 
     /// Whether what waits is to be tried; if so, not again before a moment has passed.
     pub(super) fn is_due(&mut self, now: Timestamp) -> bool {
-        let is_due = self.until <= now;
+        let is_due = self.again.is_over(now);
         if is_due {
-            self.until = now.after(AGAIN);
+            self.again.until = now.after(AGAIN);
         }
         is_due
     }
@@ -68,6 +60,8 @@ impl Held {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn declaration() -> Declaration {

@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
-use kilter_events::builtin::Observed;
+use kilter_events::builtin::{Drifted, Observed};
 use kilter_events::{Event, EventRecord, PushError};
-use kilter_scheduler::{Key, OnFailure, Outcome, Record, Seq};
+use kilter_scheduler::{Key, Outcome, Record};
 use kilter_southbound::Clock as _;
 
 use super::Agent;
-use crate::confirm::{ConfirmError, Say};
-use crate::desk::{self, Applied, ApplyError, Declaration, Options, Order, Planned, Progress, Told};
-use crate::ledger::{Delta, Undo};
+use crate::confirm::Pending;
+use crate::desk::{self, Applied, ApplyError, Declaration, NewKind, Options, Order, Planned, Progress, Told};
+use crate::ledger::Delta;
+use crate::remote::AddKindError;
 
 /// How long the name of a source may be.
 const LONGEST_NAME: usize = 64;
@@ -21,8 +22,9 @@ pub(super) enum Work {
     Declare(Vec<Declaration>),
     /// A change that was not confirmed goes back.
     GoBack(Vec<Declaration>),
-    /// The agent begins: what is not kept yet, and whether a change went back that was not confirmed in time.
-    Begin(Vec<Delta>, bool),
+    /// The agent begins: what is not kept yet, and the confirmation that is waited for from now on, or no longer, if that
+    /// is not kept yet either.
+    Begin(Vec<Delta>, Option<Option<Pending>>),
     /// Nothing.
     Nothing,
 }
@@ -32,27 +34,32 @@ pub(crate) struct Ordered {
     pub(super) event: Event,
     pub(super) work: Work,
     pub(super) options: Options,
-    /// Who is told how it goes.
-    pub(super) told: Option<Told>,
+    /// Those who are told how it goes.
+    pub(super) told: Vec<Told>,
     /// Why it was refused, or could not be kept.
     pub(super) refusal: Option<ApplyError>,
 }
 
 impl Ordered {
     pub(super) fn new(event: Event, work: Work) -> Self {
-        Self { event, work, options: Options::default(), told: None, refusal: None }
+        Self { event, work, options: Options::default(), told: Vec::new(), refusal: None }
     }
 
     /// Declarations of one transaction; somebody may be told how it goes.
     pub(super) fn declarations(declarations: Vec<Declaration>, options: Options, told: Option<Told>) -> Self {
         let event = Event::new(desk::event(&declarations, &options));
-        Self { options, told, ..Self::new(event, Work::Declare(declarations)) }
+        Self { options, told: told.into_iter().collect(), ..Self::new(event, Work::Declare(declarations)) }
     }
 
     fn end(&self, ended: Result<Applied, ApplyError>) {
-        if let Some(told) = &self.told {
+        self.tell(|| Progress::Ended(ended.clone()));
+    }
+
+    /// Tells something to those who are told.
+    pub(super) fn tell(&self, progress: impl Fn() -> Progress) {
+        for told in &self.told {
             // Whoever does not listen any more is told nothing.
-            let _ = told.send(Progress::Ended(ended));
+            let _ = told.send(progress());
         }
     }
 }
@@ -80,9 +87,22 @@ impl Agent {
                     Some(error) => ordered.end(Err(error)),
                 }
             }
+            Order::Feed(declaration, options, told) => {
+                let refusal = self.unconfirmed().err();
+                let ordered = Ordered::declarations(vec![*declaration], *options, Some(told));
+                match refusal {
+                    None => {
+                        let _ = self.push_ordered(ordered);
+                    }
+                    Some(error) => ordered.end(Err(error)),
+                }
+            }
+            Order::Report(component, level, reason) => {
+                self.events.health_mut().report(&component, level, reason);
+            }
             Order::Resync(asked, told) => {
                 let ordered = Ordered::new(Event::new(asked), Work::Nothing);
-                let _ = self.push_ordered(Ordered { told: Some(told), ..ordered });
+                let _ = self.push_ordered(Ordered { told: vec![told], ..ordered });
             }
             Order::Notify(seen, reply) => {
                 let pushed = self.producer().push(Event::new(Observed(seen)));
@@ -94,61 +114,44 @@ impl Agent {
                 let _ = reply.send(());
             }
             Order::Resume(prefix, reply) => {
-                let declared = self.events.scheduler().declared().into_iter().map(|(key, _)| key);
-                let concerned: Vec<Key> = declared.filter(|key| key.as_str().starts_with(&prefix)).collect();
-                self.attention.resume(&prefix, concerned);
+                self.attention.resume(&prefix, self.events.scheduler());
                 self.ledger.paused = self.attention.paused();
                 let _ = reply.send(());
             }
             Order::Say(id, say, reply) => {
                 let _ = reply.send(self.say(id, say).await);
             }
-            Order::Cancel(id, told) => match self.waiting(id) {
-                Ok(_) => self.go_back("it was cancelled", Some(told)),
-                Err(error) => {
-                    let _ = told.send(Progress::Ended(Err(error.into())));
-                }
-            },
+            Order::Cancel(id, told) => self.cancel(id, told),
+            Order::AddKinds(kinds, reply) => {
+                let _ = reply.send(kinds.into_iter().map(|kind| self.add_kind(kind)).collect());
+            }
+            Order::ReadAgain(prefixes, reply) => {
+                let _ = reply.send(self.read_again(&prefixes));
+            }
+            Order::Tape(asked, reply) => self.tape(asked, reply),
+            Order::AtRest(reply) => self.resting.push(reply),
             Order::Settled(reply) => self.settling.push(reply),
         }
     }
 
-    /// The change that waits for its confirmation, if it is this one.
-    fn waiting(&self, id: Option<Seq>) -> Result<Seq, ConfirmError> {
-        match (id, self.ledger.confirmation.as_ref().map(|pending| pending.id)) {
-            (_, None) => Err(ConfirmError::Nothing),
-            (Some(asked), Some(waiting)) if asked != waiting => Err(ConfirmError::Another { asked, waiting }),
-            (_, Some(waiting)) => Ok(waiting),
-        }
+    fn add_kind(&mut self, kind: NewKind) -> Result<(), AddKindError> {
+        let NewKind { descriptor, actuator, written } = kind;
+        let kind = descriptor.kind().to_owned();
+        self.events.scheduler_mut().register(descriptor)?;
+        self.events.note_kind(&written);
+        self.kinds.push(written);
+        self.driver.add(kind, actuator)?;
+        Ok(())
     }
 
-    /// Confirms or extends the change that waits.
-    async fn say(&mut self, id: Option<Seq>, say: Say) -> Result<Seq, ConfirmError> {
-        let id = self.waiting(id)?;
-        let pending = match say {
-            Say::Confirm => None,
-            Say::Extend(within) => self.ledger.confirmation.clone().map(|mut pending| {
-                pending.deadline = self.clock.now().after(within);
-                pending
-            }),
-        };
-        if let Some(keep) = &self.keep {
-            let kept = keep.confirm(pending.as_ref()).await;
-            kept.map_err(|error| ConfirmError::NotKept { text: kilter_events::chain(&error) })?;
+    fn read_again(&self, prefixes: &[String]) -> Result<(), ApplyError> {
+        let declared = self.events.scheduler().declared().into_iter().map(|(key, _)| key);
+        let is_meant = |key: &Key| prefixes.iter().any(|prefix| key.as_str().starts_with(prefix));
+        let keys: Vec<Key> = declared.filter(is_meant).collect();
+        if keys.is_empty() {
+            return Ok(());
         }
-        self.ledger.confirmation = pending;
-        Ok(id)
-    }
-
-    /// Lets the change that waits for its confirmation go back; somebody may be told how it goes.
-    pub(super) fn go_back(&mut self, why: &str, told: Option<Told>) {
-        let Some(pending) = self.ledger.confirmation.as_ref().filter(|_| !self.goes_back) else { return };
-        let declarations: Vec<Declaration> = pending.undo.iter().map(Undo::declaration).collect();
-        let description = format!("change #{} goes back: {why}", pending.id);
-        let options = Options { on_failure: OnFailure::Continue, description, ..Options::default() };
-        let event = Event::new(desk::event(&declarations, &options));
-        let ordered = Ordered { options, told, ..Ordered::new(event, Work::GoBack(declarations)) };
-        self.goes_back = self.push_ordered(ordered).is_ok();
+        self.producer().push(Event::new(Drifted(keys))).map_err(|error| refusal(&error))
     }
 
     /// Pushes the event of an order; one for which there is no room is told so.
@@ -173,7 +176,7 @@ impl Agent {
     }
 
     /// An event has ended: whoever ordered it is told.
-    pub(super) fn note_closed(&mut self, record: &EventRecord) {
+    pub(super) async fn note_closed(&mut self, record: &EventRecord) {
         if let Some(keep) = &self.keep {
             keep.note_event(record);
         }
@@ -190,11 +193,10 @@ impl Agent {
                 confirmation: txn.as_ref().and_then(waits),
             }),
         };
+        self.note_gone_back(&ordered, record).await;
         ordered.end(ended);
         self.hold_again(&ordered);
-        if matches!(ordered.work, Work::GoBack(_)) {
-            self.goes_back = false;
-        }
+        self.probe();
     }
 
     /// A directory does not ask twice: what could not be kept, or came while a change waited, is tried again.
@@ -206,7 +208,8 @@ impl Agent {
             Some(ApplyError::Unconfirmed { .. }) => false,
             Some(_) => return,
         };
-        for declaration in declarations {
+        // Whoever is told tries again by themselves.
+        for declaration in declarations.iter().filter(|_| ordered.told.is_empty()) {
             if self.ledger.directories.contains(&declaration.source) {
                 self.held.hold(declaration.clone());
                 if is_unkept {
@@ -228,6 +231,11 @@ impl Agent {
 
     fn check_apply(&self, declarations: &[Declaration]) -> Result<(), ApplyError> {
         self.check_sources(declarations)?;
+        self.unconfirmed()
+    }
+
+    /// Whether a change waits for its confirmation: then nothing else is declared.
+    fn unconfirmed(&self) -> Result<(), ApplyError> {
         match &self.ledger.confirmation {
             Some(pending) => Err(ApplyError::Unconfirmed { id: pending.id }),
             None => Ok(()),

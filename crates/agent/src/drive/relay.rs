@@ -6,19 +6,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kilter_events::{Glance, chain};
-use kilter_scheduler::{Action, Key, Plan, Record, Scheduler, Timestamp};
+use kilter_scheduler::{Action, Key, Plan, Record, Scheduler, Seq, Timestamp};
 use kilter_southbound::{BoxFuture, Decision, Finished, Observer};
-use kilter_store::StoreError;
 use tokio::sync::mpsc;
 use tokio::time::Interval;
 
 use super::audience::Audience;
-use super::beat;
 use super::ordered::{Ordered, Work, stands};
+use super::waiting::beat;
 use crate::confirm::Pending;
 use crate::desk::{ApplyError, Ledger, Operated, Planned, Progress, Question, View, hold_against};
 use crate::keep::{Keep, Settlement};
 use crate::ledger::Delta;
+use crate::timings::Timings;
 
 /// The pauses between attempts to keep what was carried out.
 const PATIENCE: [Duration; 3] = [Duration::ZERO, Duration::from_millis(100), Duration::from_secs(1)];
@@ -34,12 +34,15 @@ pub(super) struct Relay<'a> {
     pub(super) glance: Glance<'a>,
     pub(super) ledger: &'a Ledger,
     pub(super) keep: Option<&'a Keep>,
+    /// Why something that was carried out before is not kept yet: nothing that comes after it may be kept before it.
+    pub(super) owed: Option<String>,
     /// What the plan makes, and whether it does anything at all.
     pub(super) makes: Vec<Key>,
     pub(super) acts: bool,
     pub(super) beats: &'a mut Option<Interval>,
     /// Whether a beat is due.
     pub(super) alive: bool,
+    pub(super) timings: &'a mut Timings,
 }
 
 /// What becomes of the ledger after a transaction.
@@ -48,25 +51,32 @@ pub(super) struct Settled {
     pub(super) deltas: Vec<Delta>,
     /// The confirmation that is waited for from now on, or no longer.
     pub(super) confirmation: Option<Option<Pending>>,
+    /// The transaction.
+    pub(super) seq: Option<Seq>,
     /// Why it could not be kept.
-    pub(super) unkept: Option<StoreError>,
+    pub(super) unkept: Option<String>,
 }
 
 impl Relay<'_> {
     /// Before the first operation: writes down what is about to be made. What cannot be kept is not begun.
     pub(super) async fn intend(&mut self, scheduler: &Scheduler) -> Decision {
         let (Some(keep), true) = (self.keep, self.acts) else { return Decision::Execute };
-        let begins = match self.ordered.as_ref().map(|ordered| &ordered.work) {
-            Some(Work::Declare(_) | Work::GoBack(_)) => false,
-            Some(Work::Begin(..)) => true,
+        // What a way back makes besides an unkept change was declared before it, and still is on disk.
+        if self.owed.is_some() {
+            return Decision::Execute;
+        }
+        let must_be_kept = match self.ordered.as_ref().map(|ordered| &ordered.work) {
+            Some(Work::Declare(_)) => true,
+            Some(Work::Begin(..) | Work::GoBack(_)) => false,
             Some(Work::Nothing) | None => return Decision::Execute,
         };
         let makes = std::mem::take(&mut self.makes);
         let Err(error) = self.meanwhile(scheduler, keep.intend(&makes)).await else {
             return Decision::Execute;
         };
-        // An agent that begins keeps the network even if it cannot write: what it makes is declared elsewhere.
-        if begins {
+        // An agent that begins keeps the network even if it cannot write: what it makes is declared elsewhere. A change goes
+        // back all the same, too: the confirmation that is kept repeats it at the next start.
+        if !must_be_kept {
             return Decision::Execute;
         }
         if let Some(ordered) = &mut self.ordered {
@@ -96,20 +106,23 @@ impl Relay<'_> {
         let settlement = Settlement {
             deltas: settled.deltas.clone(),
             record: Some(record),
+            last: settled.seq,
             confirmation: settled.confirmation.clone(),
         };
-        for pause in PATIENCE {
+        settled.unkept.clone_from(&self.owed);
+        let patience: &[Duration] = if self.owed.is_some() { &[] } else { &PATIENCE };
+        for pause in patience.iter().copied() {
             let write = async {
                 tokio::time::sleep(pause).await;
                 keep.settle(&settlement).await
             };
-            settled.unkept = self.meanwhile(scheduler, write).await.err();
+            settled.unkept = self.meanwhile(scheduler, write).await.err().map(|error| chain(&error));
             if settled.unkept.is_none() {
                 break;
             }
         }
-        if let (Some(error), Some(ordered)) = (&settled.unkept, &mut self.ordered) {
-            ordered.refusal = Some(ApplyError::Unkept { seq: record.seq, text: chain(error) });
+        if let (Some(text), Some(ordered)) = (&settled.unkept, &mut self.ordered) {
+            ordered.refusal = Some(ApplyError::Unkept { seq: record.seq, text: text.clone() });
         }
         settled
     }
@@ -119,21 +132,28 @@ impl Relay<'_> {
         let stands = stands(record);
         let (deltas, confirmation) = match &ordered.work {
             Work::Nothing => (Vec::new(), None),
-            Work::Begin(deltas, expired) => (deltas.clone(), expired.then_some(None)),
+            Work::Begin(deltas, confirmation) => (deltas.clone(), confirmation.clone()),
             Work::Declare(_) | Work::GoBack(_) if !stands => (Vec::new(), None),
             Work::GoBack(declarations) => (self.ledger.deltas(declarations, Some(record.seq)), Some(None)),
             Work::Declare(declarations) => {
                 let deltas = self.ledger.deltas(declarations, Some(record.seq));
-                let confirm = ordered.options.confirm.as_ref().map(|confirm| Pending {
+                // What changes nothing cannot go back, and waits for nobody; a cluster decides also about that.
+                let confirm = ordered.options.confirm.as_ref();
+                let confirm =
+                    confirm.filter(|confirm| confirm.joint.is_some() || !deltas.iter().all(Delta::is_empty));
+                let confirm = confirm.map(|confirm| Pending {
                     id: record.seq,
                     deadline: now.after(confirm.within),
+                    within: confirm.within,
                     description: ordered.options.description.clone(),
+                    probes: confirm.probes.clone(),
+                    joint: confirm.joint.clone(),
                     undo: deltas.iter().map(|delta| self.ledger.undo(delta)).collect(),
                 });
                 (deltas, confirm.map(Some))
             }
         };
-        Settled { deltas, confirmation, unkept: None }
+        Settled { deltas, confirmation, seq: Some(record.seq), unkept: None }
     }
 
     /// Waits for something, and answers questions meanwhile.
@@ -154,16 +174,23 @@ impl Relay<'_> {
     /// Whether whoever ordered it wants it: the plan that was shown, and no other change that waits.
     fn consider(&mut self, plan: &Plan, decision: Decision) -> Decision {
         let Some(ordered) = &mut self.ordered else { return decision };
-        if let Some(told) = &ordered.told {
-            let planned = Planned::new(plan.clone(), self.glance.conflicts().to_vec());
-            // Whoever does not listen any more is told nothing.
-            let _ = told.send(Progress::Planned(Arc::new(planned)));
+        if !ordered.told.is_empty() {
+            let planned = Arc::new(Planned::new(plan.clone(), self.glance.conflicts().to_vec()));
+            ordered.tell(|| Progress::Planned(Arc::clone(&planned)));
         }
-        let waits = self.ledger.confirmation.as_ref().filter(|_| matches!(ordered.work, Work::Declare(_)));
-        ordered.refusal = match (decision, waits) {
-            (Decision::Stop, _) => Some(ApplyError::Refused { text: "the plan was not accepted".to_owned() }),
-            (Decision::Execute, Some(pending)) => Some(ApplyError::Unconfirmed { id: pending.id }),
-            (Decision::Execute, None) => {
+        let declares = matches!(ordered.work, Work::Declare(_));
+        let waits = self.ledger.confirmation.as_ref().filter(|_| declares);
+        let owed = self.owed.as_ref().filter(|_| declares);
+        ordered.refusal = match (decision, waits, owed) {
+            (Decision::Stop, _, _) => {
+                Some(ApplyError::Refused { text: "the plan was not accepted".to_owned() })
+            }
+            (Decision::Execute, Some(pending), _) => Some(ApplyError::Unconfirmed { id: pending.id }),
+            (Decision::Execute, None, Some(text)) => {
+                let text = format!("neither is the change before it yet: {text}");
+                Some(ApplyError::NotKept { text })
+            }
+            (Decision::Execute, None, None) => {
                 ordered.options.expected.as_ref().and_then(|expected| hold_against(expected, plan).err())
             }
         };
@@ -184,9 +211,10 @@ impl Observer for Relay<'_> {
     }
 
     fn finished(&mut self, operation: Finished<'_>) {
+        self.timings.finished(&operation);
         self.audience.finished(operation);
-        if let Some(told) = self.ordered.as_ref().and_then(|ordered| ordered.told.as_ref()) {
-            let _ = told.send(Progress::Operated(Operated::of(operation)));
+        if let Some(ordered) = &self.ordered {
+            ordered.tell(|| Progress::Operated(Operated::of(operation)));
         }
     }
 
@@ -200,9 +228,9 @@ impl Observer for Relay<'_> {
     }
 
     fn answer(&mut self, scheduler: &Scheduler) {
-        let view = View { scheduler, events: self.glance, ledger: self.ledger, keep: self.keep };
         if let Some(question) = self.asked.take() {
-            question(&view);
+            let (events, ledger, keep) = (self.glance, self.ledger, self.keep);
+            question(&View { scheduler, events, ledger, keep, timings: self.timings });
         }
         if std::mem::take(&mut self.alive) {
             self.audience.alive();

@@ -45,8 +45,8 @@ pub(super) fn read(view: &View, codec: Codec) -> Result<Kept, StoreError> {
     for item in view.range(&Range::of(layout::DECLARED))?.items {
         let read = layout::parse_declared(&item.key).ok_or_else(|| "there is no source in it".to_owned());
         let read = read.and_then(|(source, key)| {
-            let json = serde_json::from_slice(&item.value).map_err(|error| error.to_string())?;
-            Ok((source.to_owned(), layout::read_mark(&key, json, codec)?, key))
+            let plain = serde_json::from_slice(&item.value).map_err(|error| error.to_string())?;
+            Ok((source.to_owned(), layout::mark(&key, plain, codec)?, key))
         });
         match read {
             Ok((source, mark, key)) => {

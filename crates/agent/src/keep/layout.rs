@@ -55,8 +55,9 @@ struct PlainPlace {
     column: u32,
 }
 
+/// A mark as it lies in the store.
 #[derive(Deserialize)]
-struct PlainMark {
+pub(super) struct PlainMark {
     value: Json,
     place: Option<PlainPlace>,
     txn: Option<Seq>,
@@ -72,7 +73,10 @@ pub(crate) fn mark_json(mark: &Mark, codec: Codec) -> Json {
 }
 
 pub(crate) fn read_mark(key: &Key, json: Json, codec: Codec) -> Result<Mark, String> {
-    let plain: PlainMark = serde_json::from_value(json).map_err(|error| error.to_string())?;
+    mark(key, serde_json::from_value(json).map_err(|error| error.to_string())?, codec)
+}
+
+pub(super) fn mark(key: &Key, plain: PlainMark, codec: Codec) -> Result<Mark, String> {
     let place = plain.place.map(|place| Place {
         file: place.file.as_str().into(),
         line: place.line,

@@ -19,13 +19,14 @@ mod past;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use kilter_events::EventRecord;
 use kilter_scheduler::{Key, Record, Seq, Timestamp, ValueRef};
 use kilter_store::embedded::history::{Append, Bounds};
-use kilter_store::embedded::{Batch, Embedded, Settings as StoreSettings};
+use kilter_store::embedded::{Batch, Embedded, Medium, Settings as StoreSettings};
 use kilter_store::{Commit, Committed, StoreError};
+use serde::Serialize;
 use serde_json::{Value as Json, json};
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -109,8 +110,10 @@ pub enum KeepError {
 pub(crate) struct Settlement<'a> {
     /// What is declared from now on; nothing if the change does not stand.
     pub(crate) deltas: Vec<Delta>,
-    /// The record.
+    /// The record, if it can still be remembered in its place.
     pub(crate) record: Option<&'a Record>,
+    /// The transaction.
+    pub(crate) last: Option<Seq>,
     /// The confirmation that is waited for from now on, or no longer.
     pub(crate) confirmation: Option<Option<Pending>>,
 }
@@ -124,9 +127,20 @@ pub struct Keep {
     since: Seq,
     /// The revision of the last write.
     head: Arc<AtomicU64>,
+    /// Whether an intent may be written down.
+    intends: Arc<AtomicBool>,
     writes: mpsc::UnboundedSender<Write>,
-    /// Ends when the writer has ended.
-    ended: watch::Receiver<()>,
+    /// What is missing in the history; ends when the writer has ended.
+    missing: watch::Receiver<Missing>,
+}
+
+/// What could not be remembered.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Missing {
+    /// How many transactions and events, in this run.
+    pub count: usize,
+    /// Why, while it still is so.
+    pub why: Option<String>,
 }
 
 /// A write, and who waits for it.
@@ -140,8 +154,29 @@ impl Keep {
     ///
     /// **Assumes** a tokio runtime. Blocks while it reads.
     pub fn open(directory: &Path, settings: &Settings, codec: Codec) -> Result<(Self, Kept), KeepError> {
-        let path = || directory.to_owned();
-        std::fs::create_dir_all(directory).map_err(|source| KeepError::Directory { path: path(), source })?;
+        std::fs::create_dir_all(directory)
+            .map_err(|source| KeepError::Directory { path: directory.to_owned(), source })?;
+        Self::begin(directory, settings, codec, |settings| Embedded::open(&directory.join(FILE), settings))
+    }
+
+    /// Like [`open`](Self::open), on a medium other than a file; the name is for messages.
+    ///
+    /// **Assumes** a tokio runtime. Blocks while it reads.
+    pub fn open_on(
+        name: &str,
+        medium: Arc<dyn Medium>,
+        settings: &Settings,
+        codec: Codec,
+    ) -> Result<(Self, Kept), KeepError> {
+        Self::begin(Path::new(name), settings, codec, |settings| Embedded::open_on(name, medium, settings))
+    }
+
+    fn begin(
+        path: &Path,
+        settings: &Settings,
+        codec: Codec,
+        store: impl FnOnce(StoreSettings) -> Result<Embedded, StoreError>,
+    ) -> Result<(Self, Kept), KeepError> {
         let bounds = Bounds {
             age: Some(std::time::Duration::from_secs(settings.history_days.saturating_mul(86_400))),
             count: None,
@@ -153,17 +188,18 @@ impl Keep {
             verify: false,
             ..StoreSettings::default()
         };
-        let open = |source| KeepError::Open { path: path(), source };
-        let store = Arc::new(Embedded::open(&directory.join(FILE), settings).map_err(open)?);
+        let open = |source| KeepError::Open { path: path.to_owned(), source };
+        let store = Arc::new(store(settings).map_err(open)?);
         let view = store.view().map_err(open)?;
         let kept = kept::read(&view, codec).map_err(open)?;
         let head = Arc::new(AtomicU64::new(view.revision().0));
+        let intends = Arc::new(AtomicBool::new(view.get(layout::INTENT).map_err(open)?.is_some()));
         drop(view);
         let (writes, written) = mpsc::unbounded_channel();
-        let (ends, ended) = watch::channel(());
-        tokio::spawn(write_in_order(Arc::clone(&store), written, ends));
+        let (misses, missing) = watch::channel(Missing::default());
+        tokio::spawn(write_in_order(Arc::clone(&store), written, misses));
         let since = kept.last_txn + 1;
-        Ok((Self { store, codec, since, head, writes, ended }, kept))
+        Ok((Self { store, codec, since, head, intends, writes, missing }, kept))
     }
 
     /// The first transaction of this run: what came before is only on disk.
@@ -175,20 +211,27 @@ impl Keep {
     ///
     /// **Assumes** that no clone is left.
     pub async fn close(self) {
-        let Self { store, writes, mut ended, .. } = self;
+        let Self { store, writes, mut missing, .. } = self;
         drop((store, writes));
-        // It is never told anything: only its end counts.
-        while ended.changed().await.is_ok() {}
+        // Whatever it is told: only its end counts.
+        while missing.changed().await.is_ok() {}
     }
 
     /// Writes down what is about to be made; nothing may be made before.
     pub(crate) async fn intend(&self, keys: &[Key]) -> Result<(), StoreError> {
         let intent = json!({ "keys": keys }).to_string();
+        self.intends.store(true, Ordering::SeqCst);
         self.write(Commit::new().put(layout::INTENT, intent).into()).await
     }
 
-    /// Writes down how a change ended.
+    /// Writes down how a change ended. If there is nothing to lose, it is only remembered, and nobody waits for that: so it
+    /// is with the start of an agent that finds everything as it is declared.
     pub(crate) async fn settle(&self, settlement: &Settlement<'_>) -> Result<(), StoreError> {
+        let ends_nothing = settlement.confirmation.is_none() && !self.intends.load(Ordering::SeqCst);
+        if settlement.deltas.is_empty() && ends_nothing {
+            settlement.record.iter().for_each(|record| self.note_txn(record));
+            return Ok(());
+        }
         let mut commit = Commit::new().delete(layout::INTENT);
         for delta in &settlement.deltas {
             commit = layout::add_delta(commit, delta, self.codec);
@@ -198,17 +241,19 @@ impl Keep {
             Some(None) => commit.delete(layout::CONFIRMATION),
             None => commit,
         };
+        if let Some(seq) = settlement.last.filter(|_| !settlement.deltas.is_empty()) {
+            commit = commit.put(layout::LAST, seq.to_string());
+        }
         let mut batch = Batch::from(commit);
         if let Some(record) = settlement.record {
             // Every settlement of a declaration changes an item: the mark of the transaction.
             let head = self.head.load(Ordering::SeqCst);
             let revision = if settlement.deltas.is_empty() { head } else { head + 1 };
-            if !settlement.deltas.is_empty() {
-                batch.commit = batch.commit.put(layout::LAST, record.seq.to_string());
-            }
             batch = batch.append(txn_note(record, revision, self.since));
         }
-        self.write(batch).await
+        self.write(batch).await?;
+        self.intends.store(false, Ordering::SeqCst);
+        Ok(())
     }
 
     /// Writes down that a confirmation is waited for until another moment, or no longer.
@@ -241,6 +286,11 @@ impl Keep {
         self.write(Batch::default()).await
     }
 
+    /// What is missing in the history, and whatever is from now on.
+    pub(crate) fn missing(&self) -> watch::Receiver<Missing> {
+        self.missing.clone()
+    }
+
     async fn write(&self, batch: Batch) -> Result<(), StoreError> {
         let (reply, written) = oneshot::channel();
         self.writes.send(Write { batch, reply: Some(reply) }).map_err(|_| StoreError::Closed)?;
@@ -250,12 +300,12 @@ impl Keep {
     }
 }
 
-/// Writes in order. What nobody waits for is written together; if it cannot be written, it is missing in the history,
-/// and nowhere else.
+/// Writes in order. What nobody waits for is written together; if it cannot be written, it is missing in the history
+/// and nowhere else, and that is told.
 async fn write_in_order(
     store: Arc<Embedded>,
     mut writes: mpsc::UnboundedReceiver<Write>,
-    ends: watch::Sender<()>,
+    misses: watch::Sender<Missing>,
 ) {
     let mut noted = Batch::default();
     while let Some(write) = writes.recv().await {
@@ -264,30 +314,48 @@ async fn write_in_order(
             match reply {
                 None => noted.appends.extend(batch.appends),
                 Some(reply) => {
-                    write_notes(&store, &mut noted).await;
+                    write_notes(&store, &mut noted, &misses).await;
                     // Whoever does not wait any more needs no answer.
                     let _ = reply.send(store.write(batch).await);
                 }
             }
             next = writes.try_recv().ok();
         }
-        write_notes(&store, &mut noted).await;
+        write_notes(&store, &mut noted, &misses).await;
     }
     drop(store);
-    drop(ends);
+    drop(misses);
 }
 
-async fn write_notes(store: &Embedded, noted: &mut Batch) {
-    if !noted.appends.is_empty() {
-        let _ = store.write(std::mem::take(noted)).await;
+async fn write_notes(store: &Embedded, noted: &mut Batch, misses: &watch::Sender<Missing>) {
+    let count = noted.appends.len();
+    if count == 0 {
+        return;
     }
+    let why = store.write(std::mem::take(noted)).await.err().map(|error| kilter_events::chain(&error));
+    misses.send_if_modified(|missing| {
+        let is_news = why.is_some() || missing.why.is_some();
+        missing.count += if why.is_some() { count } else { 0 };
+        missing.why = why;
+        is_news
+    });
+}
+
+/// A transaction in the history.
+#[derive(Serialize)]
+struct TxnNote<'a> {
+    revision: u64,
+    since: Seq,
+    record: &'a Record,
 }
 
 fn txn_note(record: &Record, revision: u64, since: Seq) -> Append {
     let mut about: Vec<String> = record.changes().map(|step| step.key.to_string()).collect();
     about.sort();
     about.dedup();
-    let bytes = json!({ "revision": revision, "since": since, "record": record }).to_string().into();
+    // Written as it is read: a record may be of ten thousand items, and its tree would take most of the start of an agent.
+    let bytes =
+        serde_json::to_vec(&TxnNote { revision, since, record }).expect("a record is plain data").into();
     Append {
         history: TRANSACTIONS.to_owned(),
         seq: record.seq,
@@ -298,10 +366,12 @@ fn txn_note(record: &Record, revision: u64, since: Seq) -> Append {
 }
 
 fn event_note(record: &EventRecord) -> Append {
-    let mut json = kilter_events::to_json(record);
     let txn: Option<Seq> = record.txn.as_ref().map(|txn| txn.seq);
+    // The transaction is remembered by itself.
+    let mut alone = record.clone();
+    alone.txn = None;
+    let mut json = kilter_events::to_json(&alone);
     if let Json::Object(fields) = &mut json {
-        // The transaction is remembered by itself.
         fields.insert("txn".to_owned(), json!(txn));
     }
     let (bytes, about) = (json.to_string().into(), Vec::new());

@@ -1,11 +1,9 @@
-//! Who may ask what: the peer of a unix socket is known to the kernel.
-//!
-//! Decided here: root and the user that runs the agent may change things; whoever else gets through the permissions of
-//! the socket's file (its group) may look. Somebody whose identity is not known may do nothing.
+//! What a question of the service needs: whoever asks was recognised at the [`door`](super::door), and has a role.
 
 use kilter_api::v1::{Problem, Reason};
-use tonic::transport::server::UdsConnectInfo;
 use tonic::{Request, Status};
+
+use super::door::{Caller, Role};
 
 /// What a question does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,40 +12,44 @@ pub(super) enum Purpose {
     Look,
     /// It changes something.
     Change,
+    /// It makes kinds real.
+    Attach,
+    /// It writes a file with everything that the agent may.
+    Record,
 }
 
-/// Who may ask what.
-#[derive(Debug)]
-pub(super) struct Access {
-    /// The user that runs the agent.
-    own: u32,
-}
-
-impl Access {
-    /// The user of this process owns the agent.
-    pub(super) fn of_this_process() -> Self {
-        Self { own: rustix::process::geteuid().as_raw() }
-    }
-
-    /// Lets a request pass, and says who asks.
-    pub(super) fn check<T>(&self, request: &Request<T>, purpose: Purpose) -> Result<String, Box<Status>> {
-        let peer = request.extensions().get::<UdsConnectInfo>().and_then(|info| info.peer_cred);
-        let peer = peer.map(|peer| (peer.uid(), peer.pid()));
-        self.decide(peer, purpose).map_err(|problem| Box::new(problem.into_status()))
-    }
-
-    fn decide(&self, peer: Option<(u32, Option<i32>)>, purpose: Purpose) -> Result<String, Problem> {
-        let Some((user, process)) = peer else {
-            return Err(Problem::new(Reason::Forbidden, "the agent cannot tell who asks"));
-        };
-        if purpose == Purpose::Change && user != 0 && user != self.own {
-            let message = format!("user {user} may look, but not change anything");
-            let hint = format!("become root, or the user that runs the agent ({})", self.own);
-            return Err(Problem::new(Reason::Forbidden, message).with_hint(hint));
+impl Purpose {
+    fn role(self) -> Role {
+        match self {
+            Self::Look => Role::Reader,
+            Self::Change => Role::Operator,
+            Self::Attach | Self::Record => Role::Admin,
         }
-        let process = process.map(|process| format!(", process {process}")).unwrap_or_default();
-        Ok(format!("user {user}{process}"))
     }
+}
+
+/// Lets a request pass, and says who asks.
+pub(super) fn check<T>(request: &Request<T>, purpose: Purpose) -> Result<Caller, Box<Status>> {
+    decide(request.extensions().get::<Caller>(), purpose).map_err(|problem| Box::new(problem.into_status()))
+}
+
+fn decide(caller: Option<&Caller>, purpose: Purpose) -> Result<Caller, Problem> {
+    let Some(caller) = caller else {
+        return Err(Problem::new(Reason::Forbidden, "the agent cannot tell who asks"));
+    };
+    if caller.role < purpose.role() {
+        let message = match purpose {
+            Purpose::Look | Purpose::Change => format!("{} may look, but not change anything", caller.name),
+            Purpose::Attach => format!("{} may not make kinds real", caller.name),
+            Purpose::Record => format!("{} may not record the run", caller.name),
+        };
+        let hint = format!(
+            "become root, or the user that runs the agent, or use a token of an {}",
+            if purpose.role() == Role::Admin { "admin" } else { "operator" }
+        );
+        return Err(Problem::new(Reason::Forbidden, message).with_hint(hint));
+    }
+    Ok(caller.clone())
 }
 
 #[cfg(test)]
@@ -55,14 +57,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_root_and_the_owner_change_things_and_nobody_unknown_looks() {
-        let access = Access { own: 1000 };
-        for user in [0, 1000] {
-            assert!(access.decide(Some((user, None)), Purpose::Change).is_ok());
-        }
-        assert_eq!(access.decide(Some((7, Some(42))), Purpose::Look).unwrap(), "user 7, process 42");
-        let refused = access.decide(Some((7, None)), Purpose::Change).unwrap_err();
-        assert_eq!(refused.message, "user 7 may look, but not change anything");
-        assert!(access.decide(None, Purpose::Look).is_err());
+    fn a_reader_looks_and_nobody_unknown_does() {
+        let caller = |role| Caller { name: "user 7, process 42".to_owned(), role };
+        assert!(decide(Some(&caller(Role::Operator)), Purpose::Change).is_ok());
+        assert_eq!(decide(Some(&caller(Role::Reader)), Purpose::Look).unwrap().name, "user 7, process 42");
+        let refused = decide(Some(&caller(Role::Reader)), Purpose::Change).unwrap_err();
+        assert_eq!(refused.message, "user 7, process 42 may look, but not change anything");
+        let refused = decide(Some(&caller(Role::Operator)), Purpose::Record).unwrap_err();
+        assert_eq!(refused.message, "user 7, process 42 may not record the run");
+        assert!(decide(None, Purpose::Look).is_err());
     }
 }

@@ -1,36 +1,35 @@
-//! Confirmations on the wire, and the probes that decide sooner.
-//!
-//! Decided here: a change whose probes fail three times in a row goes back at once, and one whose probes all pass three
-//! times in a row is confirmed. Not decided here: what happens if neither comes to pass; the agent's own deadline stands,
-//! also across a restart.
-
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+//! Confirmations on the wire. What probes decide is not decided here; see [`crate::probes`].
 
 use kilter_api::v1::probe::What;
 use kilter_api::v1::{self, Problem, Reason};
 use kilter_cli::wire;
 use kilter_scheduler::Seq;
-use tokio::net::TcpStream;
-use tokio::time::{sleep_until, timeout};
 
 use super::{Northbound, change, convert};
-use crate::confirm::{ConfirmError, Pending};
-use crate::desk::{Confirm, Desk};
+use crate::confirm::{ConfirmError, Pending, Probe};
+use crate::desk::Confirm;
 
-/// How often probes are tried, and how long each may take.
-const ROUND: Duration = Duration::from_secs(1);
-
-/// How many rounds in a row decide.
-const ENOUGH: u32 = 3;
-
-/// How long a change shall wait.
+/// How long a change shall wait, and what decides sooner.
 pub(super) fn within(asked: &v1::ConfirmWithin) -> Result<Confirm, Problem> {
     let within = change::span(asked.within.as_ref())?;
     if within.is_zero() {
         return Err(Problem::new(Reason::Invalid, "a change must wait for some time to be confirmed"));
     }
-    Ok(Confirm { within })
+    let probes = asked.probes.iter().filter_map(|probe| probe.what.as_ref()).map(probe).collect();
+    Ok(Confirm { within, probes, joint: None })
+}
+
+pub(crate) fn probe(what: &What) -> Probe {
+    match what {
+        What::Ping(address) => Probe::Ping(address.clone()),
+        What::Tcp(place) => Probe::Tcp(place.clone()),
+        What::Command(command) => Probe::Command(command.clone()),
+    }
+}
+
+/// Whether a probe is a command of this machine, which runs with everything that the agent may.
+pub(super) fn runs_commands(asked: &v1::ConfirmWithin) -> bool {
+    asked.probes.iter().any(|probe| matches!(probe.what, Some(What::Command(_))))
 }
 
 /// A change that waits.
@@ -58,7 +57,7 @@ fn named(id: &str) -> Result<Option<Seq>, Problem> {
 fn refusal(error: &ConfirmError) -> Problem {
     let reason = match error {
         ConfirmError::Nothing | ConfirmError::Another { .. } => Reason::Unknown,
-        ConfirmError::NotKept { .. } => Reason::Refused,
+        ConfirmError::NotKept { .. } | ConfirmError::GoesBack { .. } => Reason::Refused,
         ConfirmError::Gone => Reason::Unavailable,
     };
     Problem::of(reason, error)
@@ -96,91 +95,9 @@ impl Northbound {
     }
 }
 
-/// Tries probes again and again while the change waits, until they decide.
-pub(super) async fn decide(desk: Desk, id: Seq, probes: Vec<v1::Probe>) {
-    let (mut good, mut bad) = (0, 0);
-    let mut next = tokio::time::Instant::now() + ROUND;
-    while let Ok(Some(pending)) = desk.confirmation().await {
-        if pending.id != id {
-            return;
-        }
-        match all_pass(&probes).await {
-            true => (good, bad) = (good + 1, 0),
-            false => (good, bad) = (0, bad + 1),
-        }
-        // Somebody may have been faster; then there is nothing left to decide.
-        if bad >= ENOUGH {
-            let _ = desk.cancel(Some(id)).await.ended().await;
-            return;
-        }
-        if good >= ENOUGH {
-            let _ = desk.confirm(Some(id)).await;
-            return;
-        }
-        sleep_until(next).await;
-        next = tokio::time::Instant::now() + ROUND;
-    }
-}
-
-async fn all_pass(probes: &[v1::Probe]) -> bool {
-    for probe in probes {
-        let passes = match &probe.what {
-            Some(What::Tcp(place)) => {
-                timeout(ROUND, TcpStream::connect(place)).await.is_ok_and(|dialled| dialled.is_ok())
-            }
-            Some(What::Ping(address)) => ends_well(&["ping", "-c", "1", "-W", "1", "--", address]).await,
-            Some(What::Command(command)) => ends_well(&["sh", "-c", command]).await,
-            None => true,
-        };
-        if !passes {
-            return false;
-        }
-    }
-    true
-}
-
-/// Whether a program ends with 0 in time; one that does not end is killed.
-async fn ends_well(words: &[&str]) -> bool {
-    let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-    let run = move || {
-        let deadline = Instant::now() + 2 * ROUND;
-        let mut command = Command::new(&words[0]);
-        command.args(&words[1..]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let Ok(mut child) = command.spawn() else { return false };
-        loop {
-            match child.try_wait() {
-                Ok(Some(status)) => return status.success(),
-                Ok(None) if Instant::now() < deadline => std::thread::sleep(ROUND / 50),
-                Ok(None) | Err(_) => {
-                    let _ = child.kill();
-                    let _ = child.wait();
-                    return false;
-                }
-            }
-        }
-    };
-    tokio::task::spawn_blocking(run).await.unwrap_or(false)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn probe(what: What) -> v1::Probe {
-        v1::Probe { what: Some(what) }
-    }
-
-    #[tokio::test]
-    async fn a_probe_passes_only_if_what_it_tries_succeeds() {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let open = probe(What::Tcp(listener.local_addr().unwrap().to_string()));
-        assert!(all_pass(&[open.clone(), probe(What::Command("true".to_owned()))]).await);
-        assert!(!all_pass(&[open, probe(What::Command("false".to_owned()))]).await);
-        assert!(
-            !all_pass(&[probe(What::Command("sleep 60".to_owned()))]).await,
-            "one that hangs does not pass"
-        );
-    }
 
     #[test]
     fn a_confirmation_is_named_by_its_transaction() {

@@ -3,7 +3,7 @@
 use kilter_api::v1::{self, Misplaced, Problem, Reason};
 use kilter_events::Extent;
 use kilter_model::document::{Place, Source, read};
-use kilter_scheduler::{Key, Observation, Origin};
+use kilter_scheduler::{FieldError, Key, Observation, Origin};
 use serde_json::Value;
 
 use super::convert;
@@ -65,6 +65,26 @@ fn put(at: usize, item: &v1::DeclaredItem) -> Result<Vec<Put>, Vec<Misplaced>> {
         column: place.column,
     });
     Ok(declared.into_iter().map(|one| Put { place: place.clone(), ..Put::from(one) }).collect())
+}
+
+/// Refuses what the processes of remote kinds find wrong.
+pub(super) fn refuse_wrong(
+    declaration: &Declaration,
+    wrong: Vec<(usize, FieldError)>,
+) -> Result<(), Problem> {
+    if wrong.is_empty() {
+        return Ok(());
+    }
+    let misplaced = wrong.into_iter().filter_map(|(at, error)| {
+        let put = declaration.puts.get(at)?;
+        let message = match error.path.as_str() {
+            "" => format!("`{}` {}", put.key, error.message),
+            path => format!("`{path}` of `{}` {}", put.key, error.message),
+        };
+        Some(Misplaced { place: put.place.as_ref().map(convert::place), message, hint: String::new() })
+    });
+    let message = format!("the declaration of source `{}` is wrong, nothing was done", declaration.source);
+    Err(Problem { misplaced: misplaced.collect(), ..Problem::new(Reason::Invalid, message) })
 }
 
 /// One declaration speaks about an item once.

@@ -5,6 +5,7 @@
 //! nothing knows only its own run, and who declares an item in the present.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use kilter_api::v1::{self, Problem, Reason};
 use kilter_cli::wire;
@@ -15,6 +16,9 @@ use super::change::ended;
 use super::{Northbound, history};
 use crate::desk::{Declaration, Mark, Put, View};
 use crate::keep::AsOf;
+
+/// How long a transaction that is under way is waited for.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The name of the source that declares again what nobody declares any more.
 const NOBODY: &str = "cli";
@@ -39,16 +43,33 @@ struct Present {
 }
 
 impl Northbound {
+    /// Looks at a moment that cannot be told while a transaction is under way, which is waited for.
+    async fn when_idle<T: Send + 'static>(
+        &self,
+        look: impl Fn(&View<'_>) -> Result<T, Problem> + Clone + Send + 'static,
+    ) -> Result<T, Problem> {
+        let deadline = tokio::time::Instant::now() + PATIENCE;
+        loop {
+            let mut newest = self.desk.newest();
+            newest.mark_unchanged();
+            let looked = self.desk.inquire(look.clone()).await.map_err(|gone| ended(&gone))?;
+            let is_under_way = looked.as_ref().is_err_and(|problem| problem.reason() == Reason::Unavailable);
+            if !is_under_way || tokio::time::timeout_at(deadline, newest.changed()).await.is_err() {
+                return looked;
+            }
+        }
+    }
+
     /// The items after a transaction: out of memory if it reaches that far, or else out of the state directory.
     pub(super) async fn items_at(&self, seq: Seq) -> Result<BTreeMap<Key, Past>, Problem> {
         let look = move |view: &View<'_>| {
             let is_older = view.keep.is_some_and(|keep| {
-                seq < keep.since() || seq + 1 < view.scheduler.history().complete_since()
+                seq < keep.since() || seq.saturating_add(1) < view.scheduler.history().complete_since()
             });
-            (!is_older).then(|| items_in_memory(view, seq))
+            if is_older { Ok(None) } else { items_in_memory(view, seq).map(Some) }
         };
-        if let Some(items) = self.desk.inquire(look).await.map_err(|gone| ended(&gone))? {
-            return items;
+        if let Some(items) = self.when_idle(look).await? {
+            return Ok(items);
         }
         let items = self.desk.past(move |past| past.items_at(seq)).await;
         Ok(items.map_err(|error| history::problem(&error))?.unwrap_or_default())
@@ -79,8 +100,7 @@ impl Northbound {
     pub(super) async fn revert(&self, seq: Seq) -> Result<Vec<Declaration>, Problem> {
         let then = self.desk.past(move |past| past.declared_as_of(seq)).await;
         let Some(then) = then.map_err(|error| history::problem(&error))? else {
-            let declarations = self.desk.inquire(move |view| from_items(view, seq)).await;
-            return declarations.map_err(|gone| ended(&gone))?;
+            return self.when_idle(move |view| from_items(view, seq)).await;
         };
         let look = |view: &View<'_>| Present {
             sources: view.ledger.sources().map(|(name, items)| (name.to_owned(), items.clone())).collect(),

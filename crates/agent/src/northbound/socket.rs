@@ -1,9 +1,12 @@
 //! The agent's socket: a file that only its owner and its group may open.
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+
+use kilter_linux::inherited::Held;
 
 /// Owner and group may connect; nobody else.
 const MODE: u32 = 0o660;
@@ -30,11 +33,20 @@ pub enum SocketError {
 pub struct Socket {
     path: PathBuf,
     listener: UnixListener,
-    /// The process that made it: one that was forked off does not remove the file.
-    process: u32,
+    /// The process that made it: one that was forked off does not remove the file. `None` if the file is not ours.
+    process: Option<u32>,
 }
 
 impl Socket {
+    /// The socket that was held for this agent while it was not there, or a new one.
+    pub fn take(path: &Path, held: Option<(UnixListener, Held)>) -> Result<Self, SocketError> {
+        let Some((listener, held)) = held else { return Self::open(path) };
+        let unopened = |source| SocketError::Unopened { path: path.to_owned(), source };
+        listener.set_nonblocking(true).map_err(unopened)?;
+        let process = (held == Held::ByPredecessor).then(std::process::id);
+        Ok(Self { path: path.to_owned(), listener, process })
+    }
+
     /// Opens a socket. What a dead agent left there is replaced.
     ///
     /// **Guarantees** that the file is never there with other permissions than its own.
@@ -59,7 +71,7 @@ impl Socket {
             let _ = std::fs::remove_file(&unfinished);
             return Err(unopened(error));
         }
-        Ok(Self { path: path.to_owned(), listener, process })
+        Ok(Self { path: path.to_owned(), listener, process: Some(process) })
     }
 
     /// Where it is.
@@ -67,15 +79,21 @@ impl Socket {
         &self.path
     }
 
+    /// Leaves the socket to the program that this process is about to become. The file stays.
+    pub(crate) fn leave(mut self) -> io::Result<OwnedFd> {
+        self.process = None;
+        self.listener.try_clone().map(OwnedFd::from)
+    }
+
     /// Another handle of what is listened to.
-    pub(super) fn listener(&self) -> io::Result<UnixListener> {
+    pub(crate) fn listener(&self) -> io::Result<UnixListener> {
         self.listener.try_clone()
     }
 }
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        if std::process::id() == self.process {
+        if self.process == Some(std::process::id()) {
             // Whoever removed it already has done what is to be done.
             let _ = std::fs::remove_file(&self.path);
         }

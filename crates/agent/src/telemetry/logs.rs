@@ -2,6 +2,7 @@
 //!
 //! Decided here: what is worth a line, and how loud. Values are never written: they may hold secrets.
 
+use std::io::IsTerminal as _;
 use std::str::FromStr as _;
 
 use kilter_cli::{CommandError, chain};
@@ -10,11 +11,14 @@ use kilter_model::document::Declared;
 use kilter_scheduler::{Outcome, Record};
 use kilter_southbound::Finished;
 use serde::{Deserialize, Serialize};
-use tracing::{debug, error, info, warn};
+use tracing::{Subscriber, debug, error, info, warn};
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 use super::metrics::{outcome_name, type_name};
 use crate::drift::Heeded;
+use crate::keep::Missing;
 
 /// What a line looks like.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,13 +61,25 @@ pub enum LogError {
 
 /// Begins to write what is told.
 pub fn begin(settings: &Settings) -> Result<(), LogError> {
+    lines(settings, std::io::stderr)?.try_init().map_err(|taken| LogError::Taken(taken.into()))
+}
+
+/// Writes what is told wherever that is.
+pub fn lines(
+    settings: &Settings,
+    writer: impl for<'w> MakeWriter<'w> + Send + Sync + 'static,
+) -> Result<Box<dyn Subscriber + Send + Sync>, LogError> {
     let filter = EnvFilter::from_str(&settings.level).map_err(LogError::Level)?;
-    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    match settings.form {
-        Form::Text => lines.with_target(false).try_init(),
-        Form::Json => lines.json().flatten_event(true).try_init(),
-    }
-    .map_err(LogError::Taken)
+    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer);
+    Ok(match settings.form {
+        Form::Text => Box::new(lines.with_target(false).with_ansi(has_colours()).finish()),
+        Form::Json => Box::new(lines.json().flatten_event(true).finish()),
+    })
+}
+
+/// Whether whoever reads the error stream sees colours.
+fn has_colours() -> bool {
+    std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|said| said.is_empty())
 }
 
 pub(super) fn opened(opening: &Opening) {
@@ -130,6 +146,18 @@ pub(super) fn declared(declared: Result<&[Declared], &CommandError>) {
 
 pub(super) fn unkept(text: &str) {
     error!("what was carried out could not be kept, it is tried again: {text}");
+}
+
+pub(super) fn unremembered(missing: &Missing) {
+    let count = missing.count;
+    match &missing.why {
+        Some(why) => warn!("{count} records of the history could not be written: {why}"),
+        None => info!("the history is written again, {count} records of it are missing"),
+    }
+}
+
+pub(super) fn unrecorded(text: &str) {
+    warn!("{text}");
 }
 
 pub(super) fn fatal(fatal: &Fatal) {

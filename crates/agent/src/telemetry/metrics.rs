@@ -16,7 +16,9 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
+use super::delivery::Delivery;
 use crate::drift::Heeded;
+use crate::keep::Missing;
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct Standing {
@@ -60,8 +62,10 @@ pub struct Metrics {
     event_seconds: Histogram,
     healed: Counter,
     contested: Counter,
+    unremembered: Gauge,
     blind: Gauge,
     settled: Gauge,
+    delivery: Delivery,
 }
 
 impl fmt::Debug for Metrics {
@@ -83,8 +87,10 @@ impl Default for Metrics {
             event_seconds: span(),
             healed: Counter::default(),
             contested: Counter::default(),
+            unremembered: Gauge::default(),
             blind: Gauge::default(),
             settled: Gauge::default(),
+            delivery: Delivery::default(),
         };
         metrics.registry = Arc::new(metrics.register());
         metrics
@@ -109,9 +115,21 @@ impl Metrics {
             "Items that another writer has begun to fight over",
             self.contested.clone(),
         );
+        let unremembered = self.unremembered.clone();
+        registry.register(
+            "unremembered",
+            "Records that are missing in the history of this run",
+            unremembered,
+        );
         registry.register("blind", "1 while the kernel cannot be watched", self.blind.clone());
         registry.register("settled", "1 while nothing is left to do, not even later", self.settled.clone());
+        self.delivery.register(&mut registry);
         registry
+    }
+
+    /// What is counted of delivery.
+    pub(crate) fn delivery(&self) -> Delivery {
+        self.delivery.clone()
     }
 
     /// Everything that was counted, as text.
@@ -164,6 +182,10 @@ impl Metrics {
 
     pub(super) fn waiting(&self, settled: bool) {
         self.settled.set(i64::from(settled));
+    }
+
+    pub(super) fn unremembered(&self, missing: &Missing) {
+        self.unremembered.set(i64::try_from(missing.count).unwrap_or(i64::MAX));
     }
 
     pub(super) fn heeded(&self, heeded: &Heeded) {

@@ -4,6 +4,7 @@
 //! nothing in this folder changes anything. Numbers are in [`metrics`] and told by
 //! [`scrape`], text is in [`logs`], spans in [`traces`].
 
+pub(crate) mod delivery;
 pub mod logs;
 pub mod metrics;
 pub mod scrape;
@@ -14,12 +15,13 @@ use std::time::SystemTime;
 use kilter_cli::CommandError;
 use kilter_events::{EventRecord, Fatal, Opening};
 use kilter_model::document::Declared;
-use kilter_scheduler::{Plan, Record, Scheduler};
+use kilter_scheduler::{Plan, Record, Scheduler, Seq};
 use kilter_southbound::{Decision, Finished};
 use serde::{Deserialize, Serialize};
 
 use crate::drift::Heeded;
 use crate::drive::{Audience, Pursuit};
+use crate::keep::Missing;
 
 pub use metrics::Metrics;
 pub use traces::{TraceError, Traces};
@@ -116,8 +118,23 @@ impl<A: Audience> Audience for Watched<A> {
         self.inner.unkept(text);
     }
 
+    fn unremembered(&mut self, missing: &Missing) {
+        self.metrics.unremembered(missing);
+        logs::unremembered(missing);
+        self.inner.unremembered(missing);
+    }
+
+    fn unrecorded(&mut self, text: &str) {
+        logs::unrecorded(text);
+        self.inner.unrecorded(text);
+    }
+
     fn alive(&mut self) {
         self.inner.alive();
+    }
+
+    fn gone_back(&mut self, id: Seq, record: Option<&Record>) {
+        self.inner.gone_back(id, record);
     }
 
     fn stopping(&mut self) {

@@ -32,20 +32,23 @@ pub struct ScrapeError {
     source: io::Error,
 }
 
-/// Tells the numbers to whoever asks, until the returned future is dropped; `None` if nobody may ask.
+/// Tells the numbers to whoever asks at the returned address, until the returned future is dropped; `None` if nobody may ask.
 pub async fn serve(
     settings: &Settings,
     metrics: Metrics,
-) -> Result<Option<impl Future<Output = ()> + Send + 'static>, ScrapeError> {
+) -> Result<Option<(SocketAddr, impl Future<Output = ()> + Send + 'static)>, ScrapeError> {
     let Some(listen) = settings.listen else { return Ok(None) };
-    let listener = TcpListener::bind(listen).await.map_err(|source| ScrapeError { listen, source })?;
+    let failed = |source| ScrapeError { listen, source };
+    let listener = TcpListener::bind(listen).await.map_err(failed)?;
+    let address = listener.local_addr().map_err(failed)?;
     let tell = move || {
         let text = metrics.text();
         async move { ([(CONTENT_TYPE, FORM)], text) }
     };
     let routes = Router::new().route("/metrics", get(tell));
-    Ok(Some(async move {
+    let serving = async move {
         // Whoever cannot be accepted asks again.
         let _ = axum::serve(listener, routes).await;
-    }))
+    };
+    Ok(Some((address, serving)))
 }

@@ -1,12 +1,16 @@
 //! What the desk promises.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use kilter_agent::desk::{ApplyError, Declaration, Options, Progress, SettleError};
+use kilter_agent::drive::Audience;
 use kilter_api::v1::Disturbed;
 use kilter_cli::blast;
 use kilter_events::{AskedResync, Query, Scope};
-use kilter_scheduler::{Action, Changes, Failure, Key, OnFailure, Outcome, Retry, State};
+use kilter_scheduler::{Action, Changes, Failure, Key, OnFailure, Outcome, Plan, Retry, State};
+use kilter_southbound::Decision;
 use kilter_testkit::world::{Effect, Fault, Mishap};
 
 use crate::house::{House, patch, puts};
@@ -20,7 +24,7 @@ fn failing(action: Action, key: &str, message: &str) -> Fault {
 }
 
 #[tokio::test(start_paused = true)]
-async fn create_interface_over_grpc_reports_the_error() {
+async fn whoever_creates_an_interface_is_told_the_error() {
     let house = House::start();
     house.hand.world().plan_fault(failing(Action::Create, "tap/my-tap", "link setup timed out"));
     let applied = house.apply("client", &["tap/my-tap"]).await.unwrap();
@@ -164,10 +168,31 @@ async fn a_resync_that_is_asked_for_mends_what_was_lost() {
     let house = House::start();
     house.apply("cli", &["a/1"]).await.unwrap();
     house.hand.world().lose(&Key::new("a/1")).unwrap();
-    let asked = AskedResync { scope: Scope::Downstream, prune: false, description: "by hand".to_owned() };
-    let applied = house.desk.resync(asked).await.ended().await.unwrap();
+    let applied = house.desk.resync(downstream(false)).await.ended().await.unwrap();
     assert_eq!(applied.record.unwrap().outcome, Outcome::Applied);
     assert_eq!(house.hand.world().dump().trim(), "a/1");
+    house.end().await;
+}
+
+fn downstream(retry: bool) -> AskedResync {
+    AskedResync { scope: Scope::Downstream, prune: false, retry, description: "by hand".to_owned() }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resync_tries_again_what_was_declared_without_retries_only_if_it_is_asked_to() {
+    let house = House::start();
+    let fail = || house.hand.world().plan_fault(failing(Action::Create, "a/1", "not yet"));
+    fail();
+    let retry = Some(Retry { count: Some(0), ..Retry::default() });
+    let options = Options { on_failure: OnFailure::Continue, retry, ..Options::default() };
+    house.apply_with("cli", &["a/1"], options).await.unwrap();
+    for (retry, state) in [(false, State::Failed), (true, State::Retrying)] {
+        fail();
+        house.desk.resync(downstream(retry)).await.ended().await.unwrap();
+        assert_eq!(house.state("a/1").await, state);
+    }
+    house.desk.settled(Duration::from_secs(60)).await.unwrap();
+    assert_eq!(house.state("a/1").await, State::Configured);
     house.end().await;
 }
 
@@ -215,4 +240,51 @@ async fn whoever_asks_an_agent_that_has_ended_is_told_so() {
     assert!(desk.inquire(|_| ()).await.is_err());
     let gone = desk.apply(patch("cli", &["a/1"]), Options::default()).await.ended().await;
     assert_eq!(gone.unwrap_err(), ApplyError::Gone);
+}
+
+/// Counts the beats, and holds the loop up when it is told to.
+#[derive(Clone, Default)]
+struct Heart {
+    beats: Arc<AtomicUsize>,
+    holds_up: Arc<AtomicBool>,
+    is_held_up: Arc<AtomicBool>,
+}
+
+impl Audience for Heart {
+    fn alive(&mut self) {
+        self.beats.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn planned(&mut self, _plan: &Plan, _declares: bool) -> Decision {
+        while self.holds_up.load(Ordering::SeqCst) {
+            self.is_held_up.store(true, Ordering::SeqCst);
+            std::thread::yield_now();
+        }
+        Decision::Execute
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_loop_that_is_stuck_does_not_beat() {
+    let (heart, beat) = (Heart::default(), Duration::from_millis(1));
+    let house = House::beating(heart.clone(), beat);
+    // Whoever holds up a thread of the runtime may hold up its clock: this thread is none of them, and waits by itself.
+    let until = |is_so: &dyn Fn() -> bool| {
+        while !is_so() {
+            std::thread::sleep(beat); // until it is so
+        }
+    };
+    until(&|| heart.beats.load(Ordering::SeqCst) > 3);
+    heart.holds_up.store(true, Ordering::SeqCst);
+    let changing = house.desk.apply(patch("cli", &["a/1"]), Options::default()).await;
+    until(&|| heart.is_held_up.load(Ordering::SeqCst));
+    let before = heart.beats.load(Ordering::SeqCst);
+    // Fifty beats that must not come.
+    let deadline = std::time::Instant::now() + beat * 50;
+    until(&|| std::time::Instant::now() >= deadline);
+    assert_eq!(heart.beats.load(Ordering::SeqCst), before, "the watchdog is not lied to");
+    heart.holds_up.store(false, Ordering::SeqCst);
+    changing.ended().await.unwrap();
+    until(&|| heart.beats.load(Ordering::SeqCst) > before);
+    house.end().await;
 }

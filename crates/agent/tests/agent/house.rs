@@ -4,10 +4,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use kilter_agent::SteadyClock;
+use kilter_agent::assemble::{self, Assembly};
 use kilter_agent::desk::{Applied, ApplyError, Declaration, Desk, Options, Put};
 use kilter_agent::drift::Attention;
 use kilter_agent::drive::{Agent, Audience, Stop};
 use kilter_agent::keep::{Codec, Keep, Kept, Settings as KeepSettings};
+use kilter_agent::recording::{self, Recording};
 use kilter_events::{EventLoop, Parts, Settings};
 use kilter_model::document::Declared;
 use kilter_scheduler::{Key, Scheduler, State};
@@ -21,7 +23,7 @@ pub(crate) struct House {
     pub(crate) hand: Hand,
     pub(crate) desk: Desk,
     pub(crate) keep: Option<Keep>,
-    stop: Stop,
+    pub(crate) stop: Stop,
     running: JoinHandle<EventLoop>,
 }
 
@@ -41,20 +43,45 @@ impl House {
         Self::with(Hand::default(), None, Vec::new(), audience)
     }
 
+    /// An agent that tells somebody this often that its loop goes round.
+    pub(crate) fn beating(audience: impl Audience + 'static, span: Duration) -> Self {
+        Self::made(Hand::default(), None, Vec::new(), audience, Some(span), None)
+    }
+
+    /// An agent that keeps what documents declare in a directory, writes its run down there, and is looked at.
+    pub(crate) fn recorded(directory: &Path, audience: impl Audience + 'static) -> Self {
+        let kept = Keep::open(directory, &KeepSettings::default(), Codec::documents()).unwrap();
+        let file = Some(directory.join("run"));
+        let recording = Recording::open(&recording::Settings { file, ..recording::Settings::default() });
+        Self::made(Hand::default(), Some(kept), Vec::new(), audience, None, recording.unwrap())
+    }
+
     /// An agent that begins with what directories declare.
     pub(crate) fn beginning(
         hand: Hand,
         directory: Option<&Path>,
         directories: Vec<(String, Option<Vec<Declared>>)>,
     ) -> Self {
-        Self::with(hand, directory, directories, ())
+        let open = |directory| Keep::open(directory, &KeepSettings::default(), CODEC).unwrap();
+        Self::with(hand, directory.map(open), directories, ())
     }
 
-    fn with(
+    pub(crate) fn with(
         hand: Hand,
-        directory: Option<&Path>,
+        kept: Option<(Keep, Kept)>,
+        directories: Vec<(String, Option<Vec<Declared>>)>,
+        audience: impl Audience + 'static,
+    ) -> Self {
+        Self::made(hand, kept, directories, audience, None, None)
+    }
+
+    fn made(
+        hand: Hand,
+        kept: Option<(Keep, Kept)>,
         directories: Vec<(String, Option<Vec<Declared>>)>,
         mut audience: impl Audience + 'static,
+        beats: Option<Duration>,
+        recording: Option<Recording>,
     ) -> Self {
         let clock = SteadyClock::start();
         let mut scheduler = Scheduler::default();
@@ -65,18 +92,37 @@ impl House {
         let events = EventLoop::new(Settings::default(), parts, clock.now()).unwrap();
         let driver = Driver::new(actuators, kilter_southbound::Settings::default());
         let attention = Attention::blind(events.producer());
-        let mut agent = Agent::of(events, driver, clock, attention);
-        let mut kept = Kept::default();
-        let mut keeps = None;
-        if let Some(directory) = directory {
-            let (keep, found) = Keep::open(directory, &KeepSettings::default(), CODEC).unwrap();
-            (keeps, kept) = (Some(keep.clone()), found);
+        let record = recording::Settings::default();
+        let agent = Agent::of(events, driver, clock, attention);
+        let mut agent = agent.beating(beats).recording(recording, &record);
+        let (keeps, kept) = kept.map_or_else(Default::default, |(keep, kept)| (Some(keep), kept));
+        if let Some(keep) = keeps.clone() {
             agent = agent.keeping(keep);
         }
         agent.begin(kept, directories).unwrap();
         let (desk, stop) = (agent.desk(), agent.stop());
         let running = tokio::spawn(async move { agent.run(&mut audience).await });
         Self { hand, desk, keep: keeps, stop, running }
+    }
+
+    /// An agent over the kernel: its host is the network namespace of the calling thread. It hears nothing of what others do
+    /// there, so that a test decides when it looks.
+    pub(crate) fn real(netns_dir: &Path, directory: Option<&Path>) -> Self {
+        let linux = kilter_linux::Settings { netns_dir: netns_dir.to_owned(), ..Default::default() };
+        let settings = assemble::Settings { linux, ..Default::default() };
+        let Assembly { events, driver, clock, .. } = assemble::assemble(settings).unwrap();
+        let attention = Attention::blind(events.producer());
+        let mut agent = Agent::of(events, driver, clock, attention);
+        let open = |directory| Keep::open(directory, &KeepSettings::default(), Codec::documents()).unwrap();
+        let (keep, kept) =
+            directory.map(open).map_or_else(Default::default, |(keep, kept)| (Some(keep), kept));
+        if let Some(keep) = keep.clone() {
+            agent = agent.keeping(keep);
+        }
+        agent.begin(kept, Vec::new()).unwrap();
+        let (desk, stop) = (agent.desk(), agent.stop());
+        let running = tokio::spawn(async move { agent.run(&mut ()).await });
+        Self { hand: Hand::default(), desk, keep, stop, running }
     }
 
     /// The agent is gone from one moment to the next; the world and the state directory stay.
@@ -120,7 +166,7 @@ impl House {
 }
 
 /// How the values of the scenarios are kept.
-const CODEC: Codec = Codec {
+pub(crate) const CODEC: Codec = Codec {
     write: |value| value.to_json(),
     read: |_, json| {
         let attrs: Attrs = serde_json::from_value(json.clone()).map_err(|error| error.to_string())?;

@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
-use kilter_agent::desk::{Confirm, Declaration, Options, View};
+use kilter_agent::confirm::ConfirmError;
+use kilter_agent::desk::{ApplyError, Confirm, Declaration, Options, View};
 use kilter_events::{AskedResync, Query, Scope};
 use kilter_scheduler::{Action, Key, Outcome, State};
 use kilter_testkit::hand::Hand;
 use kilter_testkit::world::{Fault, Mishap};
 use tempfile::tempdir;
 
+use crate::disk::Disk;
 use crate::house::{House, patch, puts};
 
 /// The keys that the world was asked to change.
@@ -66,7 +68,7 @@ async fn an_unfinished_change_leaves_nothing_behind_and_the_rest_is_left_alone()
     assert_eq!(house.state("a/1").await, State::Configured);
     assert_eq!(house.state("b/1").await, State::Nonexistent, "nobody was told that it was declared");
     assert_eq!(house.state("e/stray").await, State::Discovered, "what is not known is left alone");
-    let prune = AskedResync { scope: Scope::Full, prune: true, description: String::new() };
+    let prune = AskedResync { scope: Scope::Full, prune: true, retry: false, description: String::new() };
     house.desk.resync(prune).await.ended().await.unwrap();
     assert_eq!(house.state("e/stray").await, State::Nonexistent, "unless somebody says so");
     house.end().await;
@@ -192,7 +194,7 @@ async fn several_sources_change_in_one_transaction_and_go_back_together() {
     let house = House::over(Hand::default(), Some(state.path()));
     house.apply("one", &["a/1 v=1"]).await.unwrap();
     let both = vec![Declaration::everything("one", puts(&["a/1 v=2"])), patch("two", &["b/1", "c/1 on=a/1"])];
-    let confirm = Some(Confirm { within: Duration::from_secs(3600) });
+    let confirm = Some(Confirm { within: Duration::from_secs(3600), probes: Vec::new(), joint: None });
     let options = Options { confirm, ..Options::default() };
     let applied = house.desk.apply(both, options).await.ended().await.unwrap();
     assert_eq!(applied.record.unwrap().outcome, Outcome::Applied);
@@ -205,5 +207,41 @@ async fn several_sources_change_in_one_transaction_and_go_back_together() {
     house.desk.cancel(None).await.ended().await.unwrap();
     assert_eq!(house.desk.inquire(names).await.unwrap(), ["one"]);
     assert_eq!(house.hand.world().dump().trim(), "a/1                           v=1");
+    house.end().await;
+}
+
+#[tokio::test]
+async fn what_could_not_be_kept_is_kept_before_anything_that_comes_after_it() {
+    let disk = Disk::default();
+    let house = House::on(Hand::default(), &disk);
+    house.apply("cli", &["a/1 v=0"]).await.unwrap();
+    disk.fill();
+    // What it is about to make fits; what it declares does not.
+    let large = format!("a/1 v={}", "x".repeat(8_000_000));
+    let confirm = Some(Confirm { within: Duration::from_secs(3600), probes: Vec::new(), joint: None });
+    let unkept = house.apply_with("cli", &[&large, "b/1"], Options { confirm, ..Options::default() }).await;
+    let Err(ApplyError::Unkept { seq, .. }) = unkept else { panic!("{unkept:?}") };
+
+    // A small one would fit: then the large one would take its place later.
+    let confirmed = house.desk.confirm(Some(seq)).await;
+    assert!(matches!(confirmed, Err(ConfirmError::NotKept { .. })), "{confirmed:?}");
+    disk.free();
+    house.desk.confirm(Some(seq)).await.unwrap();
+    disk.fill();
+    let larger = format!("a/1 v={}", "y".repeat(12_000_000));
+    let unkept = house.apply("cli", &[&larger]).await;
+    assert!(matches!(unkept, Err(ApplyError::Unkept { .. })), "{unkept:?}");
+    let refused = house.apply("cli", &["a/1 v=2"]).await;
+    assert!(matches!(refused, Err(ApplyError::NotKept { .. })), "{refused:?}");
+    assert!(refused.unwrap_err().to_string().contains("nothing was changed"));
+    disk.free();
+    let last = house.apply("cli", &["a/1 v=3"]).await.unwrap().record.unwrap().seq;
+
+    let house = House::on(house.crash().await, &disk);
+    house.desk.settled(Duration::from_secs(60)).await.unwrap();
+    assert!(house.hand.world().dump().contains("v=3"), "what was acknowledged last stands");
+    assert_eq!(house.desk.confirmation().await.unwrap(), None, "what was confirmed stays confirmed");
+    assert_eq!(house.state("b/1").await, State::Configured);
+    assert!(house.apply("cli", &["c/1"]).await.unwrap().record.unwrap().seq > last, "numbers go on");
     house.end().await;
 }

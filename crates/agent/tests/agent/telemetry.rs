@@ -96,16 +96,16 @@ async fn the_numbers_say_where_items_stand_and_what_was_done() {
 #[tokio::test]
 async fn the_numbers_are_read_over_http_where_that_is_wanted() {
     assert!(scrape::serve(&scrape::Settings::default(), Metrics::default()).await.unwrap().is_none());
-    // A port that was free a moment ago.
-    let listen = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let settings = scrape::Settings { listen: Some("127.0.0.1:0".parse().unwrap()) };
+    let (listen, serving) = scrape::serve(&settings, Metrics::default()).await.unwrap().unwrap();
+    let serving = tokio::spawn(serving);
     let settings = scrape::Settings { listen: Some(listen) };
-    let serving = tokio::spawn(scrape::serve(&settings, Metrics::default()).await.unwrap().unwrap());
     let ask = async |line: &str| {
         let mut stream = TcpStream::connect(listen).await.unwrap();
         let question = format!("GET {line} HTTP/1.1\r\nhost: kilter\r\nconnection: close\r\n\r\n");
         stream.write_all(question.as_bytes()).await.unwrap();
         let mut answer = String::new();
-        tokio::time::timeout(Duration::from_secs(10), stream.read_to_string(&mut answer))
+        tokio::time::timeout(Duration::from_secs(60), stream.read_to_string(&mut answer))
             .await
             .unwrap()
             .unwrap();

@@ -1,16 +1,17 @@
 //! The graph in the DOT language, for whoever has a program that draws it: the same content as the picture.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+use super::ends::{End, ends};
 use super::looks::{self, Drawing};
 use super::one_line;
-use crate::v1::{EdgeType, Graph, Vertex};
+use crate::v1::{Edge, EdgeType, Graph, Vertex};
 
 /// The graph in the DOT language.
 pub fn dot(graph: &Graph, drawing: &Drawing) -> String {
     let mut text = String::from(
-        "digraph kilter {\n  rankdir=LR;\n  node [shape=box, fontname=\"monospace\"];\n  edge [fontname=\"monospace\"];\n",
+        "digraph kilter {\n  rankdir=RL;\n  node [shape=box, fontname=\"monospace\"];\n  edge [fontname=\"monospace\"];\n",
     );
     let mut kinds: BTreeMap<&str, Vec<&Vertex>> = BTreeMap::new();
     for vertex in &graph.vertices {
@@ -21,27 +22,37 @@ pub fn dot(graph: &Graph, drawing: &Drawing) -> String {
         vertices.iter().for_each(|vertex| write_item(&mut text, vertex, drawing));
         text.push_str("  }\n");
     }
-    let known: HashSet<&str> = graph.vertices.iter().map(|vertex| vertex.key.as_str()).collect();
-    let wanted: BTreeSet<&str> = graph.edges.iter().map(|edge| edge.to.as_str()).collect();
-    for key in wanted.into_iter().filter(|key| !known.contains(key)) {
+    let ends = ends(graph);
+    let lines = || graph.edges.iter().zip(&ends);
+    let is_other = |end: &End| matches!(end, End::Wanted { .. } | End::Elsewhere { .. });
+    let wanted = lines().filter(|(_, end)| is_other(end));
+    let wanted: BTreeSet<&str> = wanted.map(|(edge, _)| edge.to.as_str()).collect();
+    for key in wanted {
         let _ = writeln!(text, "  {} [style=\"dashed,rounded\", color=gray];", quoted(key));
     }
-    for edge in &graph.edges {
-        let label = match edge.edge_type() {
-            EdgeType::Derived => "derived from",
-            EdgeType::Needs | EdgeType::Unspecified => "needs",
-        };
-        let _ = writeln!(
-            text,
-            "  {} -> {} [color={}, tooltip={}];",
-            quoted(&edge.from),
-            quoted(&edge.to),
-            looks::of_edge(edge),
-            quoted(label)
-        );
+    for (edge, end) in lines() {
+        if is_other(end) {
+            write_edge(&mut text, edge, &edge.to);
+        }
+        end.items().for_each(|(_, to)| write_edge(&mut text, edge, &graph.vertices[to].key));
     }
     text.push_str("}\n");
     text
+}
+
+fn write_edge(text: &mut String, edge: &Edge, to: &str) {
+    let label = match edge.edge_type() {
+        EdgeType::Derived => "derived from",
+        EdgeType::Needs | EdgeType::Unspecified => "needs",
+    };
+    let _ = writeln!(
+        text,
+        "  {} -> {} [color={}, tooltip={}];",
+        quoted(&edge.from),
+        quoted(to),
+        looks::of_edge(edge),
+        quoted(label)
+    );
 }
 
 fn write_item(text: &mut String, vertex: &Vertex, drawing: &Drawing) {

@@ -2,7 +2,7 @@
 
 use super::table::{Cell, table};
 use super::{one_line, short_moment, style_of};
-use crate::v1::{Confirmation, Health, Item, Kind, SourceSummary};
+use crate::v1::{Confirmation, Health, Item, Kind, Recording, RecordingStage, SourceSummary};
 
 /// Items as a table.
 pub fn list(items: &[Item], width: Option<usize>) -> String {
@@ -56,6 +56,23 @@ pub fn confirmation(confirmation: Option<&Confirmation>) -> String {
     };
     let deadline = short_moment(deadline.as_ref());
     format!("txn #{txn} is taken back at {deadline} UTC unless it is confirmed: kilter confirm {id}\n")
+}
+
+/// How a recording stands.
+pub fn recording(recording: Option<&Recording>) -> String {
+    let Some(recording) = recording else { return "nothing is recorded\n".to_owned() };
+    let (file, bytes, most) = (one_line(&recording.file), recording.bytes, recording.most);
+    match recording.stage() {
+        RecordingStage::Unspecified | RecordingStage::Going => {
+            let start = short_moment(recording.start.as_ref());
+            format!("recorded since {start} UTC: {file}, {bytes} of at most {most} bytes\n")
+        }
+        RecordingStage::Ended => format!("recorded: {file}, {bytes} bytes, hint: kilter replay {file}\n"),
+        RecordingStage::Full => {
+            format!("recorded: {file}, {bytes} bytes; it was as long as it may be and has ended\n")
+        }
+        RecordingStage::Failed => format!("the recording {file} could not be written and has ended\n"),
+    }
 }
 
 /// How the agent is.

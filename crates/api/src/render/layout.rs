@@ -1,10 +1,10 @@
 //! Where the parts of a drawn graph stand: from left to right, one box for each kind.
 //!
-//! Numbered steps: 1. vertices are put into clusters, what is only waited for into one of its own; 2. within a cluster
-//! they get columns, an item to the left of what it needs; 3. clusters get columns in the same way; 4. a few sweeps put
+//! Numbered steps: 1. vertices are put into clusters, what is waited for or elsewhere into one of its own; 2. within a cluster
+//! they get columns, an item to the right of what it needs, as on the page; 3. clusters get columns in the same way; 4. a few sweeps put
 //! each vertex near what it is connected with; 5. everything gets its place.
 //!
-//! Not decided here: how anything looks (`looks`) or is written (`svg`).
+//! Not decided here: which items an edge connects (`ends`), how anything looks (`looks`) or is written (`svg`).
 //!
 //! **Why** not one of the known layered layouts: with clusters they cost seconds at a thousand vertices. Here every
 //! step is linear or sorts, so that five thousand vertices with fifteen thousand edges are drawn in under a second, and
@@ -12,6 +12,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use super::ends::{End, ends};
 use super::looks::shortened;
 use super::one_line;
 use crate::v1::Graph;
@@ -22,6 +23,9 @@ const LONGEST_NAME: usize = 48;
 const TALLEST: usize = 40;
 /// How often vertices move towards what they are connected with.
 const SWEEPS: usize = 4;
+
+/// The word over what meets a need and is left out of this part of the graph.
+const ELSEWHERE: &str = "elsewhere";
 
 const LETTER: f64 = 7.3;
 const ROW: f64 = 34.0;
@@ -37,7 +41,7 @@ const AROUND: f64 = 14.0;
 pub(super) enum What {
     /// A vertex of the graph, by its position there.
     Item(usize),
-    /// Something that is needed and is no vertex: a key that is waited for, or any of a prefix.
+    /// Something that is needed and is no vertex of this graph: what is waited for, or is elsewhere.
     Wanted,
 }
 
@@ -68,13 +72,22 @@ pub(super) struct Cluster {
     columns: Vec<Vec<usize>>,
 }
 
+/// A connection of two spots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Line {
+    /// The position of its edge in the graph.
+    pub(super) edge: usize,
+    pub(super) from: usize,
+    pub(super) to: usize,
+}
+
 /// Everything at its place.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Layout {
     pub(super) spots: Vec<Spot>,
     pub(super) clusters: Vec<Cluster>,
-    /// From which spot to which, for each edge of the graph; `None` for one that begins nowhere.
-    pub(super) ends: Vec<Option<(usize, usize)>>,
+    /// From which spot to which, and for which edge of the graph: one for each item that would meet a need.
+    pub(super) lines: Vec<Line>,
     pub(super) width: f64,
     pub(super) height: f64,
 }
@@ -121,22 +134,32 @@ fn gather(graph: &Graph) -> Layout {
         .enumerate()
         .map(|(at, vertex)| Spot::new(What::Item(at), &vertex.key, numbers[kinds[at]]))
         .collect();
-    let mut wanted: HashMap<&str, usize> = HashMap::new();
-    let ends = graph.edges.iter().map(|edge| {
-        let from = *known.get(edge.from.as_str())?;
-        let to = known.get(edge.to.as_str()).copied().unwrap_or_else(|| {
-            *wanted.entry(&edge.to).or_insert_with(|| {
-                spots.push(Spot::new(What::Wanted, &edge.to, clusters.len()));
-                spots.len() - 1
-            })
-        });
-        Some((from, to))
-    });
-    let ends = ends.collect();
-    if !wanted.is_empty() {
+    let ends = ends(graph);
+    let wanted = clusters.len();
+    if ends.iter().any(|end| matches!(end, End::Wanted { .. })) {
         clusters.push(Cluster::default());
     }
-    Layout { spots, clusters, ends, width: 0.0, height: 0.0 }
+    let elsewhere = clusters.len();
+    if ends.iter().any(|end| matches!(end, End::Elsewhere { .. })) {
+        clusters.push(Cluster { kind: Some(ELSEWHERE.to_owned()), ..Cluster::default() });
+    }
+    let mut others: HashMap<(usize, &str), usize> = HashMap::new();
+    let mut lines = Vec::with_capacity(graph.edges.len());
+    for (edge, end) in ends.iter().enumerate() {
+        lines.extend(end.items().map(|(from, to)| Line { edge, from, to }));
+        let (from, cluster) = match end {
+            End::Wanted { from } => (*from, wanted),
+            End::Elsewhere { from } => (*from, elsewhere),
+            End::Nowhere | End::Met { .. } | End::Items { .. } => continue,
+        };
+        let key = graph.edges[edge].to.as_str();
+        let to = *others.entry((cluster, key)).or_insert_with(|| {
+            spots.push(Spot::new(What::Wanted, key, cluster));
+            spots.len() - 1
+        });
+        lines.push(Line { edge, from, to });
+    }
+    Layout { spots, clusters, lines, width: 0.0, height: 0.0 }
 }
 
 impl Spot {
@@ -148,7 +171,8 @@ impl Spot {
 }
 
 fn arrange_vertices(layout: &mut Layout) {
-    let inner = layout.ends.iter().flatten().copied();
+    // What is needed comes first.
+    let inner = layout.lines.iter().map(|line| (line.to, line.from));
     let inner = inner.filter(|(from, to)| layout.spots[*from].cluster == layout.spots[*to].cluster);
     let columns = columns(layout.spots.len(), inner);
     let mut members: Vec<BTreeMap<usize, Vec<usize>>> = vec![BTreeMap::new(); layout.clusters.len()];
@@ -166,9 +190,9 @@ fn arrange_vertices(layout: &mut Layout) {
 }
 
 fn arrange_clusters(layout: &mut Layout) {
-    let ends = layout.ends.iter().flatten();
+    let cluster = |at: usize| layout.spots[at].cluster;
     let between: BTreeSet<(usize, usize)> =
-        ends.map(|(from, to)| (layout.spots[*from].cluster, layout.spots[*to].cluster)).collect();
+        layout.lines.iter().map(|line| (cluster(line.to), cluster(line.from))).collect();
     let columns = columns(layout.clusters.len(), between.into_iter().filter(|(from, to)| from != to));
     for (cluster, column) in layout.clusters.iter_mut().zip(columns) {
         cluster.column = column;
@@ -266,9 +290,9 @@ fn place(layout: &mut Layout) {
 fn attract(layout: &mut Layout) {
     let mut sums: Vec<(f64, f64)> = vec![(0.0, 0.0); layout.spots.len()];
     let mut pull = |at: usize, y: f64| sums[at] = (sums[at].0 + y, sums[at].1 + 1.0);
-    for (from, to) in layout.ends.iter().flatten() {
-        pull(*from, layout.spots[*to].y);
-        pull(*to, layout.spots[*from].y);
+    for line in &layout.lines {
+        pull(line.from, layout.spots[line.to].y);
+        pull(line.to, layout.spots[line.from].y);
     }
     let spots = &layout.spots;
     let wish = |at: usize| if sums[at].1 > 0.0 { sums[at].0 / sums[at].1 } else { spots[at].y };

@@ -5,6 +5,7 @@
 
 pub mod diff;
 pub mod dot;
+pub mod ends;
 pub mod event;
 pub mod explain;
 pub mod graph;

@@ -20,7 +20,7 @@ const HEAD: &str = r#"<style>text{font:12px ui-monospace,monospace;dominant-base
 /// The graph as a picture.
 pub fn svg(graph: &Graph, drawing: &Drawing) -> String {
     let layout = layout(graph);
-    let mut text = String::with_capacity(1024 + 400 * layout.spots.len() + 200 * layout.ends.len());
+    let mut text = String::with_capacity(1024 + 400 * layout.spots.len() + 200 * layout.lines.len());
     let (width, height) = (layout.width.ceil(), layout.height.ceil());
     let _ = writeln!(
         text,
@@ -30,9 +30,8 @@ pub fn svg(graph: &Graph, drawing: &Drawing) -> String {
     text.push_str(HEAD);
     let _ = writeln!(text, r#"<rect width="{width}" height="{height}" fill="white"/>"#);
     write_clusters(&mut text, &layout);
-    for (edge, ends) in graph.edges.iter().zip(&layout.ends) {
-        let Some((from, to)) = ends else { continue };
-        write_edge(&mut text, edge, &layout.spots[*from], &layout.spots[*to]);
+    for line in &layout.lines {
+        write_edge(&mut text, &graph.edges[line.edge], &layout.spots[line.from], &layout.spots[line.to]);
     }
     for spot in &layout.spots {
         match spot.what {
@@ -62,16 +61,16 @@ fn write_clusters(text: &mut String, layout: &Layout) {
 
 fn write_edge(text: &mut String, edge: &Edge, from: &Spot, to: &Spot) {
     // Backwards it leaves and arrives at the same sides, in a bow around the boxes.
-    let (x1, y1) = (from.x + from.width, from.y + HEIGHT / 2.0);
-    let (x2, y2) = (to.x, to.y + HEIGHT / 2.0);
+    let (x1, y1) = (from.x, from.y + HEIGHT / 2.0);
+    let (x2, y2) = (to.x + to.width, to.y + HEIGHT / 2.0);
     let bow = ((x2 - x1).abs() / 2.0).clamp(24.0, 160.0);
     let word = if edge.edge_type() == crate::v1::EdgeType::Derived { "derived from" } else { "needs" };
     let unmet = if edge.met || word == "derived from" { "" } else { " (unmet)" };
     let _ = writeln!(
         text,
         r#"<path class="edge" d="M{x1:.1} {y1:.1}C{:.1} {y1:.1} {:.1} {y2:.1} {x2:.1} {y2:.1}" stroke="{}" marker-end="url(#needs)"><title>{}</title></path>"#,
-        x1 + bow,
-        x2 - bow,
+        x1 - bow,
+        x2 + bow,
         looks::of_edge(edge),
         escaped(&format!("{} {word} {}{unmet}", one_line(&edge.from), one_line(&edge.to))),
     );

@@ -81,6 +81,88 @@ fn an_unmet_need_is_red_and_what_was_touched_has_a_gold_border() {
     assert!(svg(&small(), &Drawing::default()).matches("gold").count() == 0);
 }
 
+#[test]
+fn every_state_has_its_colour_and_its_line() {
+    // The state, the colour inside, that of the text, and whether the line is broken.
+    let looks = [
+        (State::Nonexistent, "black", "white", false),
+        (State::Missing, "dimgray", "white", true),
+        (State::Unimplemented, "darkkhaki", "black", true),
+        (State::Removed, "black", "white", true),
+        (State::Configured, "palegreen", "black", false),
+        (State::Obtained, "lightcyan", "black", false),
+        (State::Discovered, "lime", "black", false),
+        (State::Pending, "pink", "black", true),
+        (State::Invalid, "maroon", "white", false),
+        (State::Failed, "orangered", "black", false),
+        (State::Retrying, "deeppink", "black", false),
+        (State::Applying, "lightskyblue", "black", true),
+        (State::Removing, "plum", "black", true),
+    ];
+    let known = (1..).map_while(|number| State::try_from(number).ok()).count();
+    assert_eq!(looks.len(), known, "every state is in the table");
+    for (state, fill, ink, is_dashed) in looks {
+        let draw = |base: &str| {
+            let vertices = vec![vertex("a/1", "k", state, base)];
+            let graph = Graph { after_txn: 1, vertices, edges: Vec::new() };
+            (svg(&graph, &Drawing::default()), dot(&graph, &Drawing::default()))
+        };
+        let (picture, text) = draw("");
+        // The words of a tooltip stand on lines of their own.
+        let item = picture.split("class=\"item\"").nth(1).unwrap();
+        assert!(item.contains(&format!("data-state=\"{state}\"")), "{item}");
+        assert!(item.contains(&format!("fill=\"{fill}\" stroke=")), "{state}: {item}");
+        assert!(item.contains(&format!("fill=\"{ink}\">")), "{state}: {item}");
+        assert_eq!(item.contains("stroke-dasharray"), is_dashed, "{state}: {item}");
+        assert!(text.contains(&format!("fillcolor={fill}, fontcolor={ink}")), "{state}: {text}");
+        assert_eq!(text.contains("\"filled,dashed"), is_dashed, "{state}: {text}");
+        // A derived one is round, and one that is well has a colour of its own.
+        let (derived, _) = draw("b/1");
+        let fill = if state == State::Configured { "lightyellow" } else { fill };
+        assert!(derived.contains(&format!("rx=\"12\" fill=\"{fill}\"")), "{state}: {derived}");
+    }
+}
+
+#[test]
+fn a_need_that_is_met_is_drawn_to_what_meets_it_and_what_is_needed_stands_left() {
+    let vertices = vec![
+        vertex("a/1", "k", State::Configured, ""),
+        vertex("b/1", "k", State::Configured, ""),
+        vertex("b/2", "other", State::Configured, ""),
+    ];
+    let edges = vec![
+        edge("a/1", "any b/* or c/* with an address", EdgeType::Needs, true),
+        edge("a/1", "no d/1", EdgeType::Needs, true),
+        edge("b/1", "any e/*", EdgeType::Needs, false),
+    ];
+    let graph = Graph { after_txn: 1, vertices, edges };
+    let picture = svg(&graph, &Drawing::default());
+    let document = roxmltree::Document::parse(&picture).unwrap();
+    let titled = |class: &'static str| {
+        let parts = document.descendants().filter(move |node| node.attribute("class") == Some(class));
+        parts.map(|part| part.first_element_child().unwrap()).collect::<Vec<_>>()
+    };
+    let edges: Vec<_> = titled("edge").iter().map(|title| title.text().unwrap().to_owned()).collect();
+    let any = "a/1 needs any b/* or c/* with an address";
+    assert_eq!(edges, [any, any, "b/1 needs any e/* (unmet)"]);
+    assert_eq!(titled("wanted").len(), 1, "only what is waited for");
+    let x = |key: &str| -> f64 {
+        let titles = titled("item").into_iter();
+        let mut titles = titles.filter(|title| title.text().unwrap().lines().nth(1) == Some(key));
+        let rect = titles.next().unwrap().next_sibling_element().unwrap();
+        rect.attribute("x").unwrap().parse().unwrap()
+    };
+    assert!(x("b/1") < x("a/1") && x("b/2") < x("a/1"), "{} {} {}", x("a/1"), x("b/1"), x("b/2"));
+
+    let text = dot(&graph, &Drawing::default());
+    for line in
+        ["rankdir=RL;", "\"a/1\" -> \"b/1\"", "\"a/1\" -> \"b/2\"", "\"b/1\" -> \"any e/*\" [color=red"]
+    {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+    assert!(!text.contains("d/1") && !text.contains("or c/*"), "{text}");
+}
+
 /// A graph with circles, doubled edges, unknown ends, and keys that are no good XML.
 fn random(seed: u64) -> Graph {
     let mut dice = Dice(seed);

@@ -9,8 +9,10 @@ use kilter_api::v1::probe::What as ProbeWhat;
 use kilter_api::v1::{ApplyRequest, ConfirmWithin, OnFailure, PlanRequest, Probe};
 use kilter_api::{CallError, Client, render};
 
+use super::rollout::Together;
 use super::wait;
 use crate::arguments::Form;
+use crate::daemon::SETTINGS;
 use crate::error::CommandError;
 use crate::exit::Exit;
 use crate::output::Output;
@@ -22,6 +24,7 @@ pub(crate) const SOURCE: &str = "cli";
 
 /// What `apply` takes.
 #[derive(Clone, Debug, Args)]
+#[command(override_usage = "kilter apply [OPTIONS] --file <FILE>...\n       kilter apply [OPTIONS] <PLAN>")]
 pub struct Apply {
     /// A plan that `kilter plan -o FILE` stored: it is carried out exactly, or refused with what changed.
     #[arg(value_name = "PLAN", conflicts_with_all = ["files", "source", "prune", "on_failure"], required_unless_present = "files")]
@@ -29,6 +32,13 @@ pub struct Apply {
     /// Files, and directories whose `.yaml`, `.yml` and `.json` files are taken.
     #[arg(id = "files", short = 'f', long = "file", value_name = "FILE", num_args = 1..)]
     files: Vec<PathBuf>,
+    /// Declare the documents to nodes of a cluster, through its store: `all`, a node, a label `NAME=VALUE`, or
+    /// `tenant:NAME`. With `--prune`, the documents are everything that is declared to them in this way.
+    #[arg(long, value_name = "WHO", requires = "files", conflicts_with = "message")]
+    to: Option<String>,
+    /// The settings whose `[cluster]` says where the store is, for `--to`.
+    #[arg(long, env = "KILTER_SETTINGS", default_value = SETTINGS, value_name = "FILE", hide_env_values = true)]
+    settings: PathBuf,
     /// The source that declares the documents and owns their items.
     #[arg(long, default_value = SOURCE, value_name = "NAME")]
     source: String,
@@ -38,14 +48,18 @@ pub struct Apply {
     /// What a failure leads to.
     #[arg(long, value_enum, default_value_t = OnFailureWord::Revert, value_name = "WORD")]
     on_failure: OnFailureWord,
-    /// Take it back by itself after this time unless `kilter confirm` comes first.
+    /// Take it back by itself after this time unless `kilter confirm` comes first. With `--to`, all nodes try it together:
+    /// it stays if it passes on each of them within this time, and is taken back everywhere if not.
     #[arg(long, value_name = "SPAN", value_parser = span::parse)]
     confirm: Option<Duration>,
     /// Decides sooner: `ping:ADDRESS`, `tcp:HOST:PORT` or `cmd:COMMAND`, tried every second; three failures in a row
     /// take the change back, three rounds that all pass confirm it. May be given several times.
     #[arg(long, value_name = "PROBE", value_parser = probe, requires = "confirm")]
     probe: Vec<Probe>,
-    /// Wait until nothing is left to do, at most this long.
+    /// With `--to` and `--confirm`: go on without nodes that are away; they get it when they come back.
+    #[arg(long, requires_all = ["to", "confirm"])]
+    without_away: bool,
+    /// Wait until nothing is left to do, at most this long; with `--to`, until the nodes that are there have it.
     #[arg(long, value_name = "SPAN", value_parser = span::parse, num_args = 0..=1, default_missing_value = "1m")]
     wait: Option<Duration>,
     /// Do not ask before anything is done.
@@ -57,6 +71,46 @@ pub struct Apply {
     /// How the outcome is printed.
     #[arg(short, long, value_enum, default_value_t = Form::Table, value_name = "FORM")]
     output: Form,
+}
+
+/// Documents that are declared to nodes of a cluster.
+#[derive(Clone, Debug)]
+pub struct ToNodes<'a> {
+    /// To whom.
+    pub to: &'a str,
+    /// The settings that say where the store is.
+    pub settings: &'a Path,
+    /// The documents.
+    pub files: &'a [PathBuf],
+    /// Whether they are everything that is declared to them.
+    pub prune: bool,
+    /// How long to wait until the nodes have it.
+    pub wait: Option<Duration>,
+    /// How nodes try it together, if they do.
+    pub together: Option<Together<'a>>,
+    /// How the outcome is printed.
+    pub output: Form,
+}
+
+impl Apply {
+    /// What is declared to nodes, if it is not this machine's agent that is meant.
+    pub fn to_nodes(&self) -> Option<ToNodes<'_>> {
+        Some(ToNodes {
+            to: self.to.as_deref()?,
+            settings: &self.settings,
+            files: &self.files,
+            prune: self.prune,
+            wait: self.wait,
+            together: self.confirm.map(|within| Together {
+                waves: &[],
+                soak: Duration::ZERO,
+                within,
+                probes: &self.probe,
+                without_away: self.without_away,
+            }),
+            output: self.output,
+        })
+    }
 }
 
 /// What a failure leads to.
@@ -77,7 +131,7 @@ impl From<OnFailureWord> for OnFailure {
     }
 }
 
-fn probe(text: &str) -> Result<Probe, String> {
+pub(super) fn probe(text: &str) -> Result<Probe, String> {
     let what = match text.split_once(':') {
         Some(("ping", address)) if !address.is_empty() => ProbeWhat::Ping(address.to_owned()),
         Some(("tcp", place)) if place.contains(':') => ProbeWhat::Tcp(place.to_owned()),
@@ -138,8 +192,9 @@ pub(super) async fn carry_out(
         }
         is_plan_known = true;
     }
+    let confirms = request.confirm.is_some();
     let told = client.apply(request).await.map_err(CallError::from)?.into_inner();
-    let exit = follow::follow(told, output, form, is_plan_known).await?;
+    let exit = follow::follow(told, output, form, is_plan_known, confirms).await?;
     match wait {
         Some(timeout) if matches!(exit, Exit::Applied | Exit::Pending | Exit::Incomplete) => {
             Ok(wait::settle(&mut client, timeout, form, output).await?.max(exit))

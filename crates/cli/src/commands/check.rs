@@ -22,7 +22,7 @@ pub(super) fn run(arguments: &Check, output: &mut Output) -> Result<Exit, Comman
     let declared = read::documents(&arguments.documents.paths())?;
     let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
     for item in &declared {
-        *kinds.entry(item.kind).or_default() += 1;
+        *kinds.entry(&*item.kind).or_default() += 1;
     }
     let kinds: Vec<String> = kinds.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
     output.print(&format!("{}: {}\n", render::count(declared.len(), "item"), kinds.join(", ")))?;

@@ -42,8 +42,10 @@ enum What {
 pub(super) fn run(arguments: &Events, socket: &Path, output: &mut Output) -> Result<Exit, CommandError> {
     let width = output.width();
     let (request, listing) = match arguments.what {
-        What::List { last, listing } => (ListEventsRequest { last, seq: None }, listing),
-        What::Show { seq, listing } => (ListEventsRequest { last: 0, seq: Some(seq) }, listing),
+        What::List { last, listing } => (ListEventsRequest { last, ..ListEventsRequest::default() }, listing),
+        What::Show { seq, listing } => {
+            (ListEventsRequest { seq: Some(seq), ..ListEventsRequest::default() }, listing)
+        }
     };
     let is_one = request.seq.is_some();
     let reply = session::ask(socket, |mut client| async move {

@@ -72,7 +72,15 @@ pub(super) fn run(arguments: &Get, socket: &Path, output: &mut Output) -> Result
         What::Items(items) => {
             let Items { prefix, kind, state, source, derived, observed, listing } = items;
             let state = state.unwrap_or_default().into();
-            let request = ListItemsRequest { prefix, kind, state, source, derived, observed };
+            let request = ListItemsRequest {
+                prefix,
+                kind,
+                state,
+                source,
+                derived,
+                observed,
+                ..ListItemsRequest::default()
+            };
             let reply = session::ask(socket, |mut client| async move {
                 Ok(client.list_items(request).await.map_err(CallError::from)?.into_inner())
             })?;

@@ -13,11 +13,14 @@ pub mod export;
 pub mod get;
 pub mod graph;
 pub mod kinds;
+pub mod nodes;
 pub mod pause;
 pub mod plan;
+pub mod record;
 mod reference;
 pub mod resync;
 pub mod revert;
+pub mod rollout;
 pub mod source;
 pub mod status;
 pub mod timeline;
@@ -36,7 +39,14 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Option<Result<Exit, Co
     let said = arguments.socket.as_deref();
     let socket = &session::socket(said);
     Some(match &arguments.verb {
-        Verb::Up(_) | Verb::Agent(_) => return None,
+        Verb::Up(_)
+        | Verb::Agent(_)
+        | Verb::Replay(_)
+        | Verb::Distributor(_)
+        | Verb::Nodes(_)
+        | Verb::Rollout(_)
+        | Verb::Eventflow(_) => return None,
+        Verb::Apply(apply) if apply.to_nodes().is_some() => return None,
         Verb::Apply(apply) => apply::run(apply, socket, output),
         Verb::Plan(plan) => plan::run(plan, said, output),
         Verb::Diff(diff) => diff::run(diff, socket, output),
@@ -49,6 +59,7 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Option<Result<Exit, Co
         Verb::Txn(txn) => txn::run(txn, socket, output),
         Verb::Timeline(timeline) => timeline::run(timeline, socket, output),
         Verb::Events(events) => events::run(events, socket, output),
+        Verb::Record(record) => record::run(record, socket, output),
         Verb::Resync(resync) => resync::run(resync, socket, output),
         Verb::Confirm(confirm) => confirm::run(confirm, socket, output),
         Verb::Revert(revert) => revert::run(revert, socket, output),

@@ -79,8 +79,9 @@ pub(super) fn run(arguments: &Plan, said: Option<&Path>, output: &mut Output) ->
         if form == Form::Table {
             output.print(&format!("stored in `{0}`: kilter apply {0}\n", file.display()))?;
         }
-    } else if is_offline && !arguments.offline && output.is_terminal() {
-        output.print("no agent is there: this is the plan for an empty machine\n")?;
+    } else if is_offline && !arguments.offline {
+        // Also for programs: whoever reads the plan of a machine must not take this one for it.
+        Output::stderr().print("no agent is there: this is the plan for an empty machine\n")?;
     }
     let is_refused = plan.steps.iter().any(|step| step.action() == Action::Refuse);
     Ok(if is_refused { Exit::Invalid } else { Exit::Applied })

@@ -21,6 +21,9 @@ pub struct Resync {
     /// Also remove what is ours and nobody declares.
     #[arg(long)]
     prune: bool,
+    /// Try what fails again as the settings say, also what was declared without that.
+    #[arg(long)]
+    retry: bool,
     /// How the outcome is printed.
     #[arg(short, long, value_enum, default_value_t = Form::Table, value_name = "FORM")]
     output: Form,
@@ -43,10 +46,10 @@ pub(super) fn run(arguments: &Resync, socket: &Path, output: &mut Output) -> Res
         ScopeWord::Upstream => Scope::Upstream,
         ScopeWord::Downstream => Scope::Downstream,
     };
-    let request = ResyncRequest { scope: scope.into(), prune: arguments.prune };
+    let request = ResyncRequest { scope: scope.into(), prune: arguments.prune, retry: arguments.retry };
     let form = arguments.output;
     session::ask(socket, |mut client| async move {
         let told = client.resync(request).await.map_err(CallError::from)?.into_inner();
-        follow::follow(told, output, form, false).await
+        follow::follow(told, output, form, false, false).await
     })
 }

@@ -37,7 +37,11 @@ pub(super) fn run(arguments: &Status, socket: &Path, output: &mut Output) -> Res
         output.show(form, &health, || render::item::health(&health))?;
         return Ok(Exit::Applied);
     }
-    let request = ListStatusesRequest { prefix: arguments.prefix.clone(), observed: arguments.observed };
+    let request = ListStatusesRequest {
+        prefix: arguments.prefix.clone(),
+        observed: arguments.observed,
+        ..ListStatusesRequest::default()
+    };
     let reply = session::ask(socket, |mut client| async move {
         Ok(client.list_statuses(request).await.map_err(CallError::from)?.into_inner())
     })?;

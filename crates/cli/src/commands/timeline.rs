@@ -22,7 +22,7 @@ pub struct Timeline {
 }
 
 pub(super) fn run(arguments: &Timeline, socket: &Path, output: &mut Output) -> Result<Exit, CommandError> {
-    let request = TimelineRequest { key: arguments.key.clone() };
+    let request = TimelineRequest { key: arguments.key.clone(), ..TimelineRequest::default() };
     let reply = session::ask(socket, |mut client| async move {
         Ok(client.timeline(request).await.map_err(CallError::from)?.into_inner())
     })?;

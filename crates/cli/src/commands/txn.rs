@@ -43,7 +43,7 @@ pub(super) fn run(arguments: &Txn, socket: &Path, output: &mut Output) -> Result
     let width = output.width();
     match arguments.what {
         What::List { last, listing } => {
-            let request = ListTransactionsRequest { last, after: 0 };
+            let request = ListTransactionsRequest { last, ..ListTransactionsRequest::default() };
             let reply = session::ask(socket, |mut client| async move {
                 Ok(client.list_transactions(request).await.map_err(CallError::from)?.into_inner())
             })?;

@@ -1,10 +1,10 @@
 //! `wait`: returns when nothing is left to do, or when the time is up.
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
-use kilter_api::v1::WaitRequest;
+use kilter_api::v1::{Reason, WaitReply, WaitRequest};
 use kilter_api::{CallError, Client, render};
 
 use super::status;
@@ -13,6 +13,9 @@ use crate::error::CommandError;
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::{session, span};
+
+/// How many agents are asked, one after the other.
+const ATTEMPTS: u32 = 5;
 
 /// What `wait` takes.
 #[derive(Clone, Debug, Args)]
@@ -40,6 +43,22 @@ pub(super) fn run(arguments: &Wait, socket: &Path, output: &mut Output) -> Resul
     session::ask(socket, |mut client| async move { settle(&mut client, timeout, form, output).await })
 }
 
+/// Asks until the time is up, and once more of the next agent if one hands over meanwhile.
+async fn ask(client: &mut Client, timeout: Duration) -> Result<WaitReply, CallError> {
+    let began = Instant::now();
+    let mut attempts = 0;
+    loop {
+        let left = timeout.saturating_sub(began.elapsed());
+        attempts += 1;
+        match client.wait(WaitRequest { timeout: Some(span::wire(left)) }).await.map_err(CallError::from) {
+            Ok(reply) => return Ok(reply.into_inner()),
+            Err(CallError::Answered(problem))
+                if problem.reason() == Reason::Unavailable && attempts < ATTEMPTS => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
 /// Waits, and tells what is not where it should be.
 pub(super) async fn settle(
     client: &mut Client,
@@ -47,8 +66,7 @@ pub(super) async fn settle(
     form: Form,
     output: &mut Output,
 ) -> Result<Exit, CommandError> {
-    let request = WaitRequest { timeout: Some(span::wire(timeout)) };
-    let reply = client.wait(request).await.map_err(CallError::from)?.into_inner();
+    let reply = ask(client, timeout).await?;
     let width = output.width();
     output.show(form, &reply, || {
         let word = if reply.settled { "settled" } else { "not settled in time" };

@@ -27,21 +27,45 @@ pub struct Watch {
 }
 
 pub(super) fn run(arguments: &Watch, socket: &Path, output: &mut Output) -> Result<Exit, CommandError> {
-    let request = WatchStatusesRequest { cursor: arguments.cursor.clone(), prefix: arguments.prefix.clone() };
-    let form = arguments.output;
+    let mut request =
+        WatchStatusesRequest { cursor: arguments.cursor.clone(), prefix: arguments.prefix.clone() };
+    follow(&mut request, socket, arguments.output, output)?;
+    // An agent that hands over ends the stream, and another one goes on with it; an agent that is gone does not.
+    loop {
+        match follow(&mut request, socket, arguments.output, output) {
+            Ok(()) => {}
+            Err(CommandError::Call(CallError::Unreachable { .. } | CallError::Gone(_))) => {
+                return Ok(Exit::Applied);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Prints changes until the stream ends; the request goes on from there.
+fn follow(
+    request: &mut WatchStatusesRequest,
+    socket: &Path,
+    form: Form,
+    output: &mut Output,
+) -> Result<(), CommandError> {
     session::ask(socket, |mut client| async move {
-        let mut told = client.watch_statuses(request).await.map_err(CallError::from)?.into_inner();
+        let mut told = client.watch_statuses(request.clone()).await.map_err(CallError::from)?.into_inner();
         while let Some(changed) = told.message().await.map_err(CallError::from)? {
             print(&changed, form, output)?;
+            request.cursor.clone_from(&changed.cursor);
         }
-        Ok(Exit::Applied)
+        Ok(())
     })
 }
 
 fn print(changed: &StatusesChanged, form: Form, output: &mut Output) -> Result<(), CommandError> {
     let text = match form {
         Form::Json => serde_json::to_string(changed).map_err(std::io::Error::other)? + "\n",
-        Form::Yaml => return Ok(output.show(form, changed, String::new)?),
+        Form::Yaml => {
+            output.print("---\n")?;
+            return Ok(output.show(form, changed, String::new)?);
+        }
         Form::Table if changed.snapshot => render::status::table(&changed.statuses, output.width()),
         Form::Table => {
             let line = |status: &kilter_api::v1::Status| {

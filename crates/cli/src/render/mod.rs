@@ -3,4 +3,5 @@
 pub mod plan;
 pub mod status;
 
+pub use kilter_api::render::table::{Cell, table};
 pub use kilter_api::render::{count, paint};

@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use kilter_scheduler::{Change, Key, OnFailure, Outcome, Record, Request, Resync, State, Txn, Undeclared};
+use kilter_scheduler::{
+    Change, Key, OnFailure, Outcome, Record, Request, Resync, Retry, State, Txn, Undeclared,
+};
 
 use super::{Answer, Core, Role, Turn, Work};
 use crate::builtin::{DatabaseResync, Drifted, ExternalChange, Observed};
@@ -76,14 +78,27 @@ impl Turn {
                 Request::Notification(seen.unwrap_or_default())
             }
         };
-        let own = self.queued.event.body::<DeclaredChange>().and_then(|change| change.retry);
-        let retry = own.or_else(|| core.settings.txn_retry());
+        let retry = self.retry(core);
         let undeclared = self.undeclared(core);
         let txn = Txn { request, description: self.describe(), retry, undeclared };
         if self.role == Role::Verification {
             return Some(Work::Plan(txn));
         }
         Some(Work::Commit(txn))
+    }
+
+    /// Whether and when what fails is tried again: whoever asks may say so, or else the settings do. A resync of what is
+    /// leaves to each item what it was declared with, unless it is asked for more.
+    fn retry(&self, core: &Core) -> Option<Retry> {
+        let event = &self.queued.event;
+        if event.body::<AskedResync>().is_some_and(|asked| asked.retry) {
+            return Some(core.settings.asked_retry());
+        }
+        if matches!(self.method(), Method::Resync(Scope::Downstream | Scope::Refresh)) {
+            return None;
+        }
+        let own = event.body::<DeclaredChange>().and_then(|change| change.retry);
+        own.or_else(|| core.settings.txn_retry())
     }
 
     /// What becomes of items of ours that nobody declares: whoever asks may say so, or else the settings do.

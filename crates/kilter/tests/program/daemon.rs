@@ -2,18 +2,22 @@
 
 use std::os::unix::net::UnixDatagram;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::outcomes::in_a_network;
+use crate::program::PATIENCE;
 
-/// Functions of the scripts: `begin LOG` starts an agent and waits until it is ready, `kill_it` and `end` end it,
+/// Functions of the scripts: `start LOG OPTION…` starts an agent, `begin` waits until it is ready too, and neither takes what
+/// an earlier one said in the same file for its words; `kill_it` and `end` end it,
 /// `until_true` waits for a condition with a deadline, `txn_of FILE` is the transaction that an `apply` told of.
 const FUNCTIONS: &str = r#"
 mkdir -p /run/site /run/state
 agent=; trap 'test -z "$agent" || kill -9 $agent 2> /dev/null || true' EXIT
 printf 'state-directory = "/run/state"\n[[directory]]\nname = "site"\npath = "/run/site"\n' > /run/kilter.toml
-until_true() { timeout 60 sh -c "until $1; do :; done" || { echo "too late: $1"; cat /run/log*; exit 1; }; }
-begin() { $program agent --settings /run/kilter.toml > $1 2>&1 & agent=$!; until_true "grep -q ^ready $1"; }
+threads() { for one in /proc/$agent/task/*; do echo "$(cat $one/comm): $(grep State $one/status) in $(cat $one/wchan)"; done; }
+until_true() { timeout 180 sh -c "until $1; do sleep 0.02; done" || { echo "too late: $1"; cat /run/log*; threads; exit 1; }; }
+start() { log=$1; shift; rm -f $log; $program agent "$@" --settings /run/kilter.toml > $log 2>&1 & agent=$!; }
+begin() { start "$@"; until_true "grep -qs ^ready $log"; }
 kill_it() { kill -9 $agent; wait $agent 2> /dev/null || true; }
 end() { kill -TERM $agent; wait $agent; echo "code $?"; }
 txn_of() { sed -n 's/^txn #\([0-9]*\) applied.*/\1/p' $1; }
@@ -68,26 +72,48 @@ fn a_full_disk_refuses_a_change_and_lets_it_in_when_there_is_room() {
         "mount -t tmpfs -o size=32m state /run/state; netns one > /run/site/one.yaml
          begin /run/log1
          dd if=/dev/zero of=/run/state/ballast bs=4k 2> /dev/null
-         i=0; while [ $i -lt 20 ]; do netns n$i; echo ---; i=$((i+1)); done > /run/many
+         # More than the pages hold that the file of the store has already.
+         i=0; while [ $i -lt 4000 ]; do
+           printf -- '---\\nkind: route\\ndestination: 10.77.%s.%s/32\\ntype: blackhole\\n' $((i/250)) $((i%250)); i=$((i+1))
+         done > /run/many
          mv /run/many /run/site/two.yaml
-         until_true 'grep -q refused /run/log1'; grep -o 'nothing was changed.*no room' /run/log1 | head -1; ip netns
+         until_true 'grep -q refused /run/log1'; grep -o 'nothing was changed.*no room' /run/log1 | head -1; ip netns; ip route show type blackhole | wc -l
          rm /run/site/two.yaml /run/state/ballast; netns two > /run/site/two.yaml
          until_true 'test \"$(ip netns | sort | xargs)\" = \"one two\"'; end",
     );
     assert_eq!(
         said,
-        "nothing was changed, because it could not be kept: could not write the store: there is no room\none\ncode 0\n"
+        "nothing was changed, because it could not be kept: could not write the store: there is no room\none\n0\ncode 0\n"
     );
 }
 
 #[test]
-fn a_read_only_state_directory_is_a_clear_error() {
+fn a_read_only_state_directory_is_a_clear_error_and_nothing_is_lost() {
     let said = script(
-        "mount -t tmpfs state /run/state; mount -o remount,ro /run/state; netns one > /run/site/one.yaml
-         $program agent --settings /run/kilter.toml 2>&1; echo \"code $?\"; ip netns",
+        "mount -t tmpfs state /run/state; netns one > /run/site/one.yaml; begin /run/log1
+         netns two > /run/two; $program apply -f /run/two > /dev/null; kill_it
+         mount -o remount,ro /run/state; netns three > /run/site/three.yaml
+         $program agent --settings /run/kilter.toml 2>&1; echo \"code $?\"; ip netns | sort | xargs
+         mount -o remount,rw /run/state; begin /run/log2; ip netns | sort | xargs; $program get sources; end",
     );
-    assert!(said.contains("failed to open the state directory `/run/state`"), "{said}");
-    assert!(said.contains("read-only") && said.ends_with("code 7\n"), "{said}");
+    let (refused, later) = said.split_once("code 7\n").unwrap();
+    assert!(refused.contains("failed to open the state directory `/run/state`"), "{said}");
+    assert!(refused.contains("read-only"), "{said}");
+    let sources = "SOURCE  ITEMS  UNHEARD  DIRECTORY\nsite    2      0        /run/site\ncli     1      0\n";
+    assert_eq!(later, format!("one two\none three two\n{sources}code 0\n"));
+}
+
+#[test]
+fn what_is_not_needed_of_root_is_given_up_also_by_the_unit_and_after_a_handover() {
+    let said = script(
+        "held() { sed -n 's/^Cap\\(Prm\\|Eff\\|Bnd\\|Amb\\):.//p' /proc/$agent/status | sort -u | xargs; }
+         begin /run/log1; held; kill -HUP $agent; until_true 'test $(grep -c ^ready /run/log1) = 2'; held; end",
+    );
+    // CAP_NET_ADMIN, CAP_NET_RAW and CAP_SYS_ADMIN; none is passed on.
+    let held = "0000000000000000 0000000000203000\n";
+    assert_eq!(said, format!("{held}{held}code 0\n"));
+    let unit = include_str!("../../../../packaging/kilter.service");
+    assert!(unit.contains("\nCapabilityBoundingSet=CAP_NET_ADMIN CAP_SYS_ADMIN CAP_NET_RAW\n"), "{unit}");
 }
 
 #[test]
@@ -128,7 +154,7 @@ fn the_service_manager_is_told_how_the_agent_stands() {
     let folder = std::env::temp_dir().join(format!("kilter-notify-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let socket = UnixDatagram::bind(folder.join("notify")).unwrap();
-    socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
     let settings = folder.join("kilter.toml");
     std::fs::write(&settings, format!("state-directory = \"{}\"\n", folder.join("state").display())).unwrap();
     let mut agent = Command::new("unshare")
@@ -141,7 +167,7 @@ fn the_service_manager_is_told_how_the_agent_stands() {
         .env("WATCHDOG_USEC", "200000")
         .spawn()
         .unwrap();
-    let deadline = Instant::now() + Duration::from_secs(30);
+    let deadline = Instant::now() + PATIENCE;
     let mut heard = String::new();
     let mut buffer = [0; 256];
     while heard.matches("WATCHDOG=1").count() < 3 && Instant::now() < deadline {
@@ -150,12 +176,13 @@ fn the_service_manager_is_told_how_the_agent_stands() {
     }
     let ended = Command::new("kill").arg("-TERM").arg(agent.id().to_string()).status().unwrap();
     assert!(ended.success() && agent.wait().unwrap().success());
-    while !heard.contains("STOPPING=1") && Instant::now() < deadline {
+    while !heard.contains("STOPPING=1") {
         let length = socket.recv(&mut buffer).unwrap();
         heard.push_str(&format!("{}\n", String::from_utf8_lossy(&buffer[..length])));
     }
     std::fs::remove_dir_all(&folder).unwrap();
     assert!(heard.contains("READY=1") && heard.matches("WATCHDOG=1").count() >= 3, "{heard}");
+    assert!(heard.contains("STOPPING=1"), "{heard}");
 }
 
 #[test]
@@ -230,9 +257,18 @@ fn going_back_restores_what_every_source_declared_also_after_a_restart() {
 }
 
 #[test]
+fn an_agent_that_has_nothing_to_do_is_small() {
+    let said = script(
+        "begin /run/log1; sed -n 's/^RssAnon:[^0-9]*\\([0-9]*\\) kB/\\1/p' /proc/$agent/status; kill_it",
+    );
+    let kilobytes: u64 = said.trim().parse().unwrap();
+    assert!(kilobytes < 16 << 10, "{kilobytes} kB of its own");
+}
+
+#[test]
 fn a_namespace_costs_little_memory() {
     let said = script(
-        "memory() { awk '/^VmRSS/ { print $2 }' /proc/$agent/status; }
+        "memory() { awk '/^RssAnon/ { print $2 }' /proc/$agent/status; }
          netns one > /run/site/one.yaml; begin /run/log1; before=$(memory)
          i=0; while [ $i -lt 200 ]; do netns n$i; echo ---; i=$((i+1)); done > /run/many
          mv /run/many /run/site/many.yaml
@@ -240,4 +276,56 @@ fn a_namespace_costs_little_memory() {
          each=$((($(memory) - before) / 200)); test $each -lt 400 && echo little || echo \"$each KiB each\"; end",
     );
     assert_eq!(said, "little\ncode 0\n");
+}
+
+#[test]
+fn logs_for_programs_are_one_object_a_line() {
+    let said = script(
+        "printf '[telemetry.logs]\nlevel = \"debug\"\nform = \"json\"\n' >> /run/kilter.toml; netns one > /run/site/one.yaml
+         $program agent --settings /run/kilter.toml > /run/log1 2> /run/errors & agent=$!
+         until_true 'grep -qs ^ready /run/log1'; netns two > /run/two; $program apply -f /run/two > /dev/null; end
+         python3 -c 'import json, sys
+lines = [json.loads(line) for line in sys.stdin]
+assert all(isinstance(line, dict) and line[\"level\"] and line[\"timestamp\"] for line in lines), lines
+print(len(lines) > 3, any(\"txn\" in json.dumps(line) for line in lines))' < /run/errors",
+    );
+    assert_eq!(said, "code 0\nTrue True\n");
+}
+
+#[test]
+fn a_directory_that_is_taken_out_of_the_settings_is_told_and_can_be_removed() {
+    let said = script(
+        "netns one > /run/site/one.yaml; begin /run/log1; kill_it
+         printf 'state-directory = \"/run/state\"\n' > /run/kilter.toml; begin /run/log2; grep warning /run/log2; ip netns
+         $program source remove site --yes > /dev/null; ip netns; kill_it; begin /run/log3; grep -c warning /run/log3; ip netns; end",
+    );
+    let warning = "warning: `site` is no directory of the settings any more: what it declared stays, \
+                   hint: `kilter source remove site` takes it back\n";
+    assert_eq!(said, format!("{warning}one\n0\ncode 0\n"));
+}
+
+#[test]
+fn a_full_disk_refuses_an_apply_in_words_and_nothing_is_done() {
+    let said = script(
+        "mount -t tmpfs -o size=32m state /run/state; begin /run/log1
+         dd if=/dev/zero of=/run/state/ballast bs=4k 2> /dev/null
+         netns one > /run/one; $program apply -f /run/one 2>&1; echo \"code $?\"; ip netns; $program get sources | grep -c ^cli
+         rm /run/state/ballast; $program apply -f /run/one > /dev/null; echo \"code $?\"
+         kill_it; begin /run/log2; ip netns; end",
+    );
+    let (refused, later) = said.split_once("code 7\n").unwrap_or_else(|| panic!("{said}"));
+    assert!(refused.starts_with("error: ") && refused.contains("No space left on device"), "{said}");
+    assert_eq!(later, "0\ncode 0\none\ncode 0\n");
+}
+
+#[test]
+fn whoever_waits_for_too_short_a_time_is_told_that_it_is_not_settled() {
+    let said = script(
+        "printf '[drift]\nbackoff = \"10m\"\nbackoff-cap = \"10m\"\n' >> /run/kilter.toml
+         printf 'kind: bridge\\nname: lan\\n' > /run/site/one.yaml; begin /run/log1
+         ip link delete lan; until_true 'ip link show lan > /dev/null 2>&1'; $program wait > /dev/null
+         ip link delete lan; until_true \"$program wait --timeout 1ms | grep -q '^not settled in time'\"
+         code=0; $program wait --timeout 1ms > /dev/null || code=$?; echo \"code $code\"; end",
+    );
+    assert_eq!(said, "code 3\ncode 0\n");
 }

@@ -1,5 +1,6 @@
 //! The directory is followed while `up` runs.
 
+use crate::daemon::script;
 use crate::outcomes::Folder;
 use crate::program::{Running, sh, wait_for};
 
@@ -36,4 +37,17 @@ fn a_directory_that_changes_is_declared_anew_and_a_broken_one_changes_nothing() 
     assert!(links().contains("lan"));
     let (code, said) = running.end("TERM");
     assert_eq!(code, Some(0), "{said:#?}");
+}
+
+#[test]
+fn a_file_that_is_written_in_pieces_is_taken_when_it_is_whole() {
+    let said = script(
+        "(netns one; echo ---; netns two) > /run/site/site.yaml; begin /run/log1; ip netns | sort | xargs
+         printf '{kind: netns, name: one}\\n---\\n{kind: netns, ' > /run/site/site.yaml
+         until_true 'grep -q \"cannot be used\" /run/log1'; ip netns | sort | xargs
+         printf 'name: two}\\n---\\n{kind: netns, name: three}\\n' >> /run/site/site.yaml
+         until_true 'ip netns | grep -q three'; ip netns | sort | xargs
+         $program timeline linux/netns/two | grep -c delete; end",
+    );
+    assert_eq!(said, "one two\none two\none three two\n0\ncode 0\n");
 }

@@ -50,6 +50,12 @@ impl Transcript {
         ended.stdout
     }
 
+    /// Writes down a line that was typed elsewhere, and what was told until it was ended.
+    pub(crate) fn told(&mut self, line: &str, said: &[String]) {
+        let said: String = said.iter().map(|line| format!("{line}\n")).collect();
+        self.text.push_str(&format!("$ kilter {line}\n{said}\n"));
+    }
+
     /// Holds the session against its file.
     pub(crate) fn hold_against(self, name: &str) {
         let mut text = self.text;
@@ -57,22 +63,44 @@ impl Transcript {
             text = text.replace(volatile, word);
         }
         let text: String = text.lines().map(|line| scrubbed(line) + "\n").collect();
-        let path: PathBuf = root().join("crates/kilter/tests/program/golden").join(name);
-        if std::env::var_os("UPDATE_GOLDENFILES").is_some() {
-            std::fs::write(&path, &text).unwrap();
-        }
-        let expected = std::fs::read_to_string(&path).unwrap_or_default();
-        assert!(text == expected, "{} is not as before; this was said:\n{text}", path.display());
+        hold(name, &text);
     }
 }
 
+/// Holds a text against its file.
+pub(crate) fn hold(name: &str, text: &str) {
+    let path: PathBuf = root().join("crates/kilter/tests/program/golden").join(name);
+    if std::env::var_os("UPDATE_GOLDENFILES").is_some() {
+        std::fs::write(&path, text).unwrap();
+    }
+    let expected = std::fs::read_to_string(&path).unwrap_or_default();
+    let (gone, come) = difference(&expected, text);
+    assert!(text == expected, "{} is not as before\nexpected:\n{gone}\nsaid:\n{come}", path.display());
+}
+
+/// The lines of either text between what they have in common at the beginning and at the end, with numbers.
+fn difference(expected: &str, text: &str) -> (String, String) {
+    let (old, new): (Vec<&str>, Vec<&str>) = (expected.lines().collect(), text.lines().collect());
+    let begin = old.iter().zip(&new).take_while(|(one, other)| one == other).count();
+    let rest = old.len().min(new.len()) - begin;
+    let end =
+        old.iter().rev().zip(new.iter().rev()).take(rest).take_while(|(one, other)| one == other).count();
+    let show = |lines: &[&str]| -> String {
+        let numbered = lines[begin..lines.len() - end].iter().zip(begin + 1..);
+        numbered.map(|(line, number)| format!("{number}: {line}\n")).collect()
+    };
+    (show(&old), show(&new))
+}
+
 /// A line with words for times, spans and processes; columns stand two spaces apart.
-fn scrubbed(line: &str) -> String {
+pub(crate) fn scrubbed(line: &str) -> String {
     let indent = line.len() - line.trim_start().len();
     let mut said = " ".repeat(indent);
     let mut gap = 0;
     let mut before = "";
     let is_typed = line.starts_with("$ ");
+    // What the kernel tells of a namespace that is new counts too, once it was told.
+    let is_counted = line.ends_with(" vertices");
     for token in line.trim_start().split(' ') {
         if token.is_empty() {
             gap += 1;
@@ -87,11 +115,12 @@ fn scrubbed(line: &str) -> String {
         let is_count = !core.is_empty() && core.chars().all(|letter| letter.is_ascii_digit());
         said.push_str(&match before {
             "process" => "PID".to_owned(),
+            "after_txn:" => "N".to_owned(),
             // A confirmation is named by its transaction.
             "confirm" if core.starts_with(|letter: char| letter.is_ascii_digit()) => {
                 format!("N{}", core.trim_start_matches(|letter: char| letter.is_ascii_digit()))
             }
-            _ if is_typed && is_count => "N".to_owned(),
+            _ if is_count && (is_typed || is_counted) => "N".to_owned(),
             _ => word(core),
         });
         said.push_str(tail);
@@ -109,6 +138,7 @@ fn word(token: &str) -> String {
         !number.is_empty() && number.chars().all(|letter| letter.is_ascii_digit() || letter == '.');
     match shape.as_str() {
         shape if shape.starts_with("#0") => format!("#N{}", shape.trim_start_matches(['#', '0'])),
+        shape if shape.starts_with("\"0000-00-00T") => "MOMENT".to_owned(),
         "0000-00-00" => "DATE".to_owned(),
         "00:00:00" => "TIME".to_owned(),
         _ if is_number && matches!(unit, "µs" | "ms" | "s") => "SPAN".to_owned(),

@@ -10,12 +10,9 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use crate::program::{root, sh};
-
-/// As long as a line may take to appear.
-const PATIENCE: Duration = Duration::from_secs(30);
+use crate::program::{PATIENCE, root, sh};
 
 /// Follows every line that says how a command ended.
 const ENDED: &str = "--- ended with ";
@@ -208,6 +205,11 @@ fn follow(page: &Path) {
     for terminal in terminals.values_mut().filter(|terminal| !terminal.is_open) {
         terminal.finish("0");
     }
+}
+
+#[test]
+fn the_lab_of_the_readme_is_as_it_says() {
+    follow(&root().join("README.md"));
 }
 
 #[test]

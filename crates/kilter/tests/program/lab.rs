@@ -4,9 +4,14 @@ use crate::program::{Running, sandbox, sh, wait_for};
 
 const LAB: &str = "examples/lab";
 
-/// What can be seen of the machine's network.
+/// What can be seen of the machine's network: links, routes, rules, nftables, kernel parameters, mounts of namespaces.
 fn machine() -> String {
-    sh("ip -o link; ip route; ls /run/netns 2>/dev/null; true").unwrap()
+    let parameters = "net.ipv4.ip_forward net.ipv4.conf.all.forwarding net.ipv6.conf.all.forwarding";
+    sh(&format!(
+        "ip -o link; ip route; ip -6 route; ip rule; nft list ruleset; sysctl {parameters}
+         ls /run/netns 2> /dev/null; grep -E 'netns|kilter' /proc/self/mounts; true"
+    ))
+    .unwrap()
 }
 
 #[test]

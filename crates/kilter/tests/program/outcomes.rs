@@ -1,5 +1,6 @@
 //! How a run ends, and what it says about it.
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -66,7 +67,7 @@ fn a_wrong_document_is_told_before_anything_is_done() {
     assert!(ended.stderr.ends_with(told), "{}", ended.stderr);
 }
 
-/// The program as a user who is nobody; `None` if we cannot become that user.
+/// The program as a user who is nobody; `None` if we cannot become that user, and only then.
 pub(crate) fn as_nobody(arguments: &[&str]) -> Option<Ended> {
     let place =
         std::env::temp_dir().join(format!("kilter-nobody-{}-{}", std::process::id(), arguments.len()));
@@ -79,7 +80,20 @@ pub(crate) fn as_nobody(arguments: &[&str]) -> Option<Ended> {
     command.arg(place.join("kilter")).args(arguments).current_dir(&place);
     let ended = run(command);
     std::fs::remove_dir_all(&place).unwrap();
-    (!ended.stderr.contains("setpriv: ")).then_some(ended)
+    let is_refused = ended.stderr.contains("setpriv: ");
+    assert!(!is_refused || !may_be_anybody(), "root can become nobody: {ended:?}");
+    (!is_refused).then_some(ended)
+}
+
+/// Whether we are root, and nobody is somebody here.
+fn may_be_anybody() -> bool {
+    let is_root = std::fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0);
+    let map = std::fs::read_to_string("/proc/self/uid_map").unwrap();
+    let has_nobody = map.lines().any(|line| {
+        let numbers: Vec<u64> = line.split_whitespace().map(|number| number.parse().unwrap()).collect();
+        (numbers[0]..numbers[0] + numbers[2]).contains(&65534)
+    });
+    is_root && has_nobody
 }
 
 #[test]
@@ -130,14 +144,58 @@ fn what_an_earlier_run_made_is_taken_over_and_removed_only_when_told() {
 }
 
 #[test]
+fn what_was_only_tried_on_the_machine_is_removed_if_that_is_said() {
+    let said = in_a_network(
+        "$program up examples/lab --clean-up --socket /run/s > /run/log 2>&1 & up=$!
+         timeout 180 sh -c 'until grep -q ^healing /run/log; do sleep 0.02; done'; head -1 /run/log; ip netns | wc -l
+         kill -INT $up; wait $up; echo \"code $?\"; tail -1 /run/log; ip netns | wc -l",
+    );
+    let told = "machine: its own network is changed, and stays so in the end; --sandbox only tries, --clean-up removes";
+    assert_eq!(said, format!("{told}\n4\ncode 0\nstopped: what was declared is removed\n0\n"));
+}
+
+#[test]
 fn two_agents_do_not_keep_one_network() {
     let said = in_a_network(
         "$program up examples/lab/switch.yaml > /run/first & first=$!
-         until grep -q '^healing' /run/first; do :; done
+         timeout 180 sh -c 'until grep -qs ^healing /run/first; do sleep 0.02; done'
          kilter up examples/lab --once
          kill -TERM $first; wait $first; echo \"code $?\"; tail -1 /run/first",
     );
     assert!(said.contains("error: this network is taken: another agent keeps this network\n"), "{said}");
     assert!(said.contains("code 7\n"), "{said}");
     assert!(said.ends_with("code 0\nstopped: the network stays as it is\n"), "{said}");
+}
+
+/// `up` on the machine itself, with a change that waits for its confirmation.
+const RISKY: &str = r#"
+netns() { printf 'kind: netns\nname: %s\n' $1; }
+netns risky > /run/risky; mkdir /run/site; netns stays > /run/site/stays.yaml
+begin() { rm -f /run/log; "$@" $program up /run/site --socket /run/s > /run/log 2>&1 & up=$!
+  timeout 180 sh -c 'until grep -qs ^healing /run/log; do sleep 0.02; done'
+  $program --socket /run/s apply -f /run/risky --confirm 1h > /dev/null; ip netns | sort | xargs; }
+"#;
+
+#[test]
+fn up_takes_back_what_nobody_has_confirmed_when_it_is_stopped_or_its_terminal_is_gone() {
+    let said = in_a_network(&format!(
+        "{RISKY}
+         for signal in INT TERM HUP; do
+           begin env --default-signal=HUP; kill -$signal $up; wait $up; echo \"$signal $?\"; ip netns
+         done
+         sed -n '/^goes back/,/^ /p' /run/log | sed 's/#[0-9]*/#N/'"
+    ));
+    let one = |signal: &str| format!("risky stays\n{signal} 0\nstays\n");
+    let told = "goes back: change #N was not confirmed\n  delete   linux/netns/risky\n";
+    assert_eq!(said, format!("{}{}{}{told}", one("INT"), one("TERM"), one("HUP")));
+}
+
+#[test]
+fn up_that_shall_outlive_its_terminal_does() {
+    let said = in_a_network(&format!(
+        "{RISKY}
+         begin nohup; kill -HUP $up; $program --socket /run/s confirm > /dev/null; $program --socket /run/s wait > /dev/null
+         kill -TERM $up; wait $up; echo \"code $?\"; ip netns | sort | xargs; grep -c '^goes back' /run/log || true"
+    ));
+    assert_eq!(said, "risky stays\ncode 0\nrisky stays\n0\n");
 }

@@ -1,13 +1,18 @@
 //! Running the program, and waiting for what it says.
 
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{BufRead as _, BufReader, Read};
+use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// As long as anything may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// As long as anything may take, however busy the machine is.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
+
+/// As long as a command may take that waits for many things.
+const LONGEST: Duration = Duration::from_secs(900);
 
 /// The root of the repository, where examples are.
 pub(crate) fn root() -> PathBuf {
@@ -21,6 +26,14 @@ pub(crate) fn kilter(arguments: &[&str]) -> Command {
     command
 }
 
+/// The program where no agent can be asked, whether or not one keeps this machine.
+pub(crate) fn kilter_alone(arguments: &[&str]) -> Command {
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", "mount -t tmpfs run /run && exec \"$@\"", "sh"]);
+    command.arg(env!("CARGO_BIN_EXE_kilter")).args(arguments).current_dir(root());
+    command
+}
+
 /// How a run ended.
 #[derive(Debug)]
 pub(crate) struct Ended {
@@ -29,11 +42,42 @@ pub(crate) struct Ended {
     pub(crate) stderr: String,
 }
 
-/// Runs a command to its end.
-pub(crate) fn run(mut command: Command) -> Ended {
-    let output = command.output().unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    Ended { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+/// Runs a command to its end, and ends whatever it left behind.
+///
+/// **Why**: a script that gives up in the middle leaves what it had begun, which holds the pipes open for ever.
+pub(crate) fn run(command: Command) -> Ended {
+    run_within(command, LONGEST)
+}
+
+fn run_within(mut command: Command, longest: Duration) -> Ended {
+    command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let group = format!("-{}", child.id());
+    let (stdout, stderr) = (gather(child.stdout.take().unwrap()), gather(child.stderr.take().unwrap()));
+    let deadline = Instant::now() + longest;
+    let ended = loop {
+        match child.try_wait().unwrap() {
+            Some(status) => break Some(status.code()),
+            None if Instant::now() > deadline => break None,
+            None => std::thread::sleep(Duration::from_millis(5)), // until the deadline
+        }
+    };
+    // Nobody is left, as a rule.
+    let _ = Command::new("kill").args(["-KILL", "--", &group]).stderr(Stdio::null()).status();
+    let code = ended.unwrap_or_else(|| child.wait().unwrap().code());
+    let ended_by_itself = ended.is_some();
+    let ended = Ended { code, stdout: stdout.join().unwrap(), stderr: stderr.join().unwrap() };
+    assert!(ended_by_itself, "did not end within {longest:?}: {command:?}: {ended:?}");
+    ended
+}
+
+/// Reads all that comes.
+fn gather(mut from: impl Read + Send + 'static) -> JoinHandle<String> {
+    std::thread::spawn(move || {
+        let mut text = String::new();
+        from.read_to_string(&mut text).unwrap();
+        text
+    })
 }
 
 /// A run that goes on.
@@ -104,11 +148,12 @@ pub(crate) fn sandbox(directory: &str) -> (Running, String) {
 
 /// Runs a line of shell: its output, or what it complains about.
 pub(crate) fn sh(line: &str) -> Result<String, String> {
-    let output = Command::new("sh").args(["-c", line]).output().unwrap();
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    match output.status.success() {
-        true => Ok(text(&output.stdout)),
-        false => Err(text(&output.stderr) + &text(&output.stdout)),
+    let mut command = Command::new("sh");
+    command.args(["-c", line]);
+    let Ended { code, stdout, stderr } = run_within(command, PATIENCE);
+    match code {
+        Some(0) => Ok(stdout),
+        _ => Err(stderr + &stdout),
     }
 }
 

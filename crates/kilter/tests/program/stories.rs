@@ -1,6 +1,6 @@
 //! The stories under `examples/`: each has the plan and the statuses it promises, and does what it tells.
 
-use crate::program::{Running, kilter, root, run, sandbox, sh, wait_for};
+use crate::program::{Running, kilter, kilter_alone, root, run, sandbox, sh, wait_for};
 
 /// Every folder under `examples/` that declares something.
 fn stories() -> Vec<String> {
@@ -37,13 +37,17 @@ fn every_story_has_the_plan_and_the_statuses_it_promises() {
     let stories = stories();
     assert!(stories.contains(&"examples/lab".to_owned()), "{stories:?}");
     for story in stories {
-        let planned = run(kilter(&["plan", &story]));
+        let planned = run(kilter_alone(&["plan", &story]));
         assert_eq!(planned.stdout, promised(&story, "expected-plan", &planned.stdout), "{}", planned.stderr);
         let up = run(kilter(&["up", &story, "--sandbox", "--once"]));
         assert!(up.stdout.contains(&planned.stdout), "{story}: the same plan is carried out: {}", up.stdout);
         let found = format!("ITEM{}", statuses(&up.stdout));
         assert_eq!(found, promised(&story, "expected-status", &found), "{story}: {}{}", up.stdout, up.stderr);
-        let code = if found.contains("PENDING") { 3 } else { 0 };
+        let code = match () {
+            () if found.contains("UNIMPLEMENTED") => 4,
+            () if found.contains("PENDING") => 3,
+            () => 0,
+        };
         assert_eq!(up.code, Some(code), "{story}: {}", up.stdout);
     }
 }
@@ -60,6 +64,27 @@ fn end(running: Running) {
 }
 
 #[test]
+fn a_process_in_another_language_makes_a_kind_real() {
+    let said = crate::daemon::script(
+        "python=$PWD/target/python/bin/python; test -x $python || { echo \"run cargo xtask test\"; exit 1; }
+         mkdir /run/netns-files; cp examples/remote-kind/site.yaml /run/site/; begin /run/log1
+         attach() { $python examples/remote-kind/resolvers.py --socket /run/kilter/kilter.sock --folder /run/netns-files > $1 2>&1 & process=$!
+                    until_true \"grep -q ready $1\"; }
+         is() { until_true \"$program status | grep -q 'example/resolver/office .*$1'\"; }
+         is UNIMPLEMENTED; attach /run/python1; is CONFIGURED; tail -n +2 /run/netns-files/office/resolv.conf
+         rm /run/netns-files/office/resolv.conf; until_true 'test -e /run/netns-files/office/resolv.conf'; echo healed
+         kill -9 $process; sed -i 's/10.7.0.53/10.7.0.54/' /run/site/site.yaml; is 'process .resolvers.py. is away'; echo away
+         attach /run/python2; is CONFIGURED; grep ^nameserver /run/netns-files/office/resolv.conf | head -1
+         printf 'kind: example.resolver\\nname: office\\n' > /run/site/site.yaml; is INVALID; echo invalid
+         printf 'kind: netns\\nname: office\\n' > /run/site/site.yaml
+         until_true 'test ! -e /run/netns-files/office'; echo removed; kill $process; end",
+    );
+    let expected = "nameserver 10.7.0.53\nnameserver 2001:db8:7::53\nsearch office.example\nhealed\naway\n\
+                    nameserver 10.7.0.54\ninvalid\nremoved\ncode 0\n";
+    assert_eq!(said, expected);
+}
+
+#[test]
 fn tenants_reach_each_other_over_the_overlay() {
     let (running, inside) = sandbox("examples/overlay");
     wait_for_ping(&inside, "tenant-east", "10.99.0.2");
@@ -71,13 +96,13 @@ fn what_leaves_the_private_network_has_the_address_of_the_gateway() {
     let (running, inside) = sandbox("examples/nat");
     wait_for_ping(&inside, "inside", "203.0.113.9");
     // The server inside answers on a port of the gateway, and sees who asks.
-    let serve = "python3 -c 'import socket; s = socket.create_server((\"192.168.7.10\", 80)); c, a = s.accept(); \
-                 c.sendall(a[0].encode())'";
+    let serve = "python3 -c 'import socket; s = socket.create_server((\"192.168.7.10\", 80))\nwhile True:\n c, a = s.accept()\n \
+                 c.sendall(a[0].encode()); c.close()'";
     let dial = "python3 -c 'import socket; print(socket.create_connection((\"203.0.113.1\", 8080)).recv(99).decode())'";
     let line = format!(
-        "{inside} ip netns exec inside {serve} & server=$!; \
-         for again in 1 2 3 4 5 6 7 8 9 10; do {inside} ip netns exec outside {dial} 2>/dev/null && break; sleep 0.2; done; \
-         wait $server"
+        "timeout 120 {inside} ip netns exec inside {serve} & server=$!; end=$(($(date +%s) + 60)); \
+         until {inside} ip netns exec outside timeout 5 {dial} 2> /dev/null; do \
+           test $(date +%s) -lt $end || break; sleep 0.2; done; kill $server"
     );
     assert_eq!(sh(&line).unwrap().trim(), "203.0.113.9");
     end(running);

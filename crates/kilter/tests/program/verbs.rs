@@ -9,11 +9,11 @@ const SITE: &str = "kind: netns\nname: switch\n---\nkind: bridge\nname: lan\nnet
                     kind: macvlan\nname: child\nlink: eth9\nnetns: switch\n";
 
 /// An agent in a sandbox, with what goes with it.
-struct Story {
-    running: Running,
+pub(crate) struct Story {
+    pub(crate) running: Running,
     /// How to run something inside.
     inside: String,
-    session: Transcript,
+    pub(crate) session: Transcript,
     /// What the agent follows.
     site: Folder,
     /// Files that the agent does not look at.
@@ -22,7 +22,12 @@ struct Story {
 
 impl Story {
     fn begin(name: &str) -> Self {
-        let (site, desk) = (Folder::of(name, SITE), Folder::of(&format!("{name}-desk"), SITE));
+        Self::of(name, SITE)
+    }
+
+    /// An agent that follows this document.
+    pub(crate) fn of(name: &str, document: &str) -> Self {
+        let (site, desk) = (Folder::of(name, document), Folder::of(&format!("{name}-desk"), document));
         let socket = format!("{}/agent.sock", desk.path());
         let mut running = Running::start(&["--socket", &socket, "up", site.path(), "--sandbox"]);
         let line = running.wait_for_line("nsenter ");
@@ -35,7 +40,7 @@ impl Story {
     }
 
     /// A file on the desk.
-    fn file(&self, name: &str, text: &str) -> String {
+    pub(crate) fn file(&self, name: &str, text: &str) -> String {
         self.desk.write(name, text);
         format!("{}/{name}", self.desk.path())
     }
@@ -58,18 +63,30 @@ fn whoever_looks_is_told_what_there_is_and_why() {
     for line in [
         "status",
         "status linux/link/switch/lan",
+        "status linux/link/switch/child -o yaml",
         "get items",
+        "get items --state PENDING -o json",
         "get items --derived --kind linux.up -o yaml",
         "get sources",
+        "get kinds",
         "explain linux/link/switch/child",
         "explain linux/link/switch/lan",
         "timeline linux/link/switch/lan",
         "graph linux/route",
+        "graph linux/route --at 1",
         "graph linux/link/switch/child -o dot",
         "export --declared",
+        "export linux/route",
         "events show 0",
         "txn show 1",
-        "wait --timeout 20s",
+        "wait --timeout 60s",
+        "status --agent",
+        "explain linux/link/switch/child -o yaml",
+        "timeline linux/link/switch/lan -o yaml",
+        "graph linux/route -o yaml",
+        "get sources -o yaml",
+        "confirm --show -o yaml",
+        "wait --timeout 60s -o yaml",
     ] {
         story.session.kilter(line);
     }
@@ -82,10 +99,15 @@ fn whoever_looks_is_told_what_there_is_and_why() {
         run(explain).stdout.contains("by healing")
             && story.inside("ip netns exec switch ip -br link show dev lan up")
     });
-    story.session.kilter("wait --timeout 20s");
+    story.session.kilter("wait --timeout 60s");
     story.session.kilter("explain linux/link/switch/lan");
+    // Somebody declares what the kernel refuses.
+    let wrong =
+        story.file("wrong", "kind: sysctl\nname: net.ipv4.ip_forward\nnetns: switch\nvalue: banana\n");
+    story.session.kilter(&format!("apply -f {wrong} --on-failure continue"));
+    story.session.kilter("explain linux/sysctl/switch/net.ipv4.ip_forward");
     story.session.hold_against("looking");
-    assert_eq!(story.running.end("TERM").0, Some(3));
+    assert_eq!(story.running.end("TERM").0, Some(4));
 }
 
 #[test]
@@ -96,6 +118,8 @@ fn whoever_changes_something_sees_the_plan_and_its_blast_radius_first() {
     let other = story.file("other", "kind: ifb\nname: dmz\nnetns: switch\n");
     let route = story.file("route", "kind: route\nnetns: switch\ndestination: 10.9.0.0/16\nvia: 10.0.0.3\n");
     let wrong = story.file("wrong", "kind: sysctl\nname: net.ipv4.ip_forward\nvalue: banana\n");
+    let pruned = story.file("pruned", "kind: bridge\nname: old\nnetns: switch\n");
+    let pruner = story.file("pruner", "kind: bridge\nname: new\nnetns: switch\n");
     let (plan, stale) = (story.file("plan", ""), story.file("stale", ""));
     let session = &mut story.session;
     session.kilter(&format!("plan {more}"));
@@ -106,10 +130,14 @@ fn whoever_changes_something_sees_the_plan_and_its_blast_radius_first() {
     session.kilter(&format!("plan {other} -o {stale}"));
     session.kilter(&format!("apply {plan}"));
     session.kilter(&format!("apply {stale}"));
-    session.kilter(&format!("apply -f {other} --wait 20s"));
+    session.kilter(&format!("apply -f {other} --wait 60s"));
     session.kilter(&format!("apply -f {route} --source guest"));
     session.kilter("get sources");
     session.kilter("explain linux/route/switch/main/10.9.0.0/16/0");
+    session.kilter(&format!("apply -f {pruned} --source pruned"));
+    session.kilter(&format!("plan {pruner} --source pruned --prune"));
+    session.kilter(&format!("apply -f {pruner} --source pruned --prune"));
+    session.kilter("source remove pruned --yes");
     let reverted = txn(&session.kilter(&format!("apply -f {wrong}")));
     session.kilter(&format!("txn show {made}"));
     session.kilter(&format!("txn show {reverted}"));
@@ -124,6 +152,14 @@ fn whoever_changes_something_sees_the_plan_and_its_blast_radius_first() {
     let list = session.look("txn list --last 0");
     assert!(list.lines().next().unwrap().starts_with("TXN  START (UTC)"), "{list}");
     assert!(list.lines().any(|line| line.contains("reverted") && line.contains("(EINVAL)")), "{list}");
+    let list = session.look("events list --last 0");
+    let shown: Vec<String> =
+        list.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    assert_eq!(shown[0], "EVENT START (UTC) TOOK METHOD TXN WHAT", "{list}");
+    assert!(
+        shown[1].starts_with("0 ") && shown[1].ends_with("full resync #1 Database Resync (Remote)"),
+        "{list}"
+    );
     let events: serde_json::Value =
         serde_json::from_str(&session.look("events list --last 0 -o json")).unwrap();
     let names: Vec<&str> =
@@ -176,6 +212,8 @@ fn a_change_that_is_not_confirmed_goes_back() {
     let kept = txn(&session.kilter(&format!("{apply} 1h --yes")));
     session.kilter(&format!("confirm {kept}"));
     session.kilter("confirm");
+    session.kilter(&format!("{apply} 1h"));
+    session.kilter("confirm --show");
     session.kilter("source remove cli --yes");
 
     // Probes decide long before the hour is over.
@@ -236,6 +274,12 @@ fn a_watch_begins_with_everything_and_tells_what_changes() {
     let again = ["--socket", &socket, "watch", "linux/link/", "--cursor", cursor, "-o", "json"];
     let mut again = Running::start(&again);
     assert!(names_dmz(&again.wait_for_line("{")));
+    // A person sees a table, then a line for each change.
+    let mut seen = Running::start(&["--socket", &socket, "watch", "linux/link/"]);
+    assert_eq!(seen.wait_for_line("ITEM").trim_end(), "ITEM                     STATE");
+    seen.wait_for_line("5 items: 2 CONFIGURED, 2 OBTAINED, 1 PENDING");
+    story.site.remove("more.yaml");
+    seen.wait_for_line("linux/link/switch/dmz NONEXISTENT");
     // A cursor of another run begins anew.
     let other = ["--socket", &socket, "watch", "--cursor", "0-0:1", "-o", "json"];
     assert!(Running::start(&other).wait_for_line("{").starts_with("{\"snapshot\":true"));

@@ -3,7 +3,8 @@
 use std::io::Read as _;
 use std::process::Stdio;
 
-use crate::program::{kilter, run};
+use crate::golden::hold;
+use crate::program::{kilter, kilter_alone, run};
 
 #[test]
 fn check_counts_what_is_declared() {
@@ -22,22 +23,29 @@ fn a_file_that_is_not_there_is_invalid() {
 
 #[test]
 fn a_plan_is_also_for_programs() {
-    let ended = run(kilter(&["plan", "examples/lab", "-o", "json"]));
+    let ended = run(kilter_alone(&["plan", "examples/lab", "-o", "json"]));
     let plan: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
     // What says nothing to a person is there too, and marked.
     let told = plan["steps"].as_array().unwrap().iter().filter(|step| step["quiet"] != true);
     assert_eq!(told.count(), 35);
     assert_eq!(plan["steps"][0]["key"], "linux/netns/left");
     assert_eq!(plan["hash"].as_str().unwrap().len(), 64);
+    // Whoever takes it for the plan of this machine is told so, also where nobody looks on.
+    assert_eq!(ended.stderr, "no agent is there: this is the plan for an empty machine\n");
+    let offline = run(kilter_alone(&["plan", "examples/lab", "--offline", "-o", "json"]));
+    assert_eq!((offline.stdout, offline.stderr.as_str()), (ended.stdout, ""));
 }
 
 #[test]
 fn schema_kinds_and_completions_are_known_by_heart() {
-    let schema: serde_json::Value = serde_json::from_str(&run(kilter(&["schema"])).stdout).unwrap();
-    assert_eq!(schema["title"], "Kilter document");
-    let kinds = run(kilter(&["kinds"])).stdout;
-    assert!(kinds.lines().count() == 23 && kinds.contains("\nnftables   An nftables table"), "{kinds}");
-    for shell in ["bash", "zsh", "fish"] {
+    for (line, file) in
+        [("schema", "schema.json"), ("kinds", "kinds"), ("completions bash", "completions.bash")]
+    {
+        let ended = run(kilter(&line.split(' ').collect::<Vec<_>>()));
+        assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+        hold(file, &ended.stdout);
+    }
+    for shell in ["zsh", "fish"] {
         let completions = run(kilter(&["completions", shell])).stdout;
         assert!(completions.contains("sandbox"), "{shell}: {completions}");
     }
@@ -59,4 +67,11 @@ fn a_reader_who_goes_away_is_no_error() {
     drop(stdout);
     let ended = child.wait_with_output().unwrap();
     assert_eq!((ended.status.code(), ended.stderr.as_slice()), (Some(0), &[] as &[u8]));
+}
+
+#[test]
+fn the_manifests_of_eventflow_are_the_packaged_ones() {
+    let ended = run(kilter(&["eventflow", "manifests"]));
+    let packaged = include_str!("../../../../packaging/eventflow.yaml");
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), packaged));
 }

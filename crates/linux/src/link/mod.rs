@@ -12,10 +12,11 @@ pub(crate) mod write;
 #[cfg(test)]
 mod tests;
 
-use kilter_model::linux::{Link, LinkKind};
+use kilter_model::linux::{AdminState, Link, LinkFields, LinkKind, Tap};
 use kilter_scheduler::{Facts, Key};
 use rustix::io::Errno;
 
+use crate::former::{ALT_NAMES, Place, Side, open_before};
 use crate::netlink::{KernelError, Message};
 use crate::order::{LinkFacts, Order, Site};
 use crate::survey;
@@ -26,8 +27,7 @@ pub(crate) fn create(site: &mut Site<'_>, link: &Link, needs: &[(Key, Facts)]) -
     match &link.kind {
         LinkKind::Loopback(_) => {
             let index = site.index(&link.name, needs)?;
-            let messages = write::change(index, &link.fields, None, None);
-            return Ok(Order::new("configure link", messages).teaching(LinkFacts { index }));
+            return configure(site, index, (&link.name, Side::Link), &link.fields);
         }
         LinkKind::Foreign { driver } => {
             return Err(KernelError::Foreign {
@@ -108,14 +108,31 @@ pub(crate) fn update(
     let actual;
     let old = if matches!(old.kind, LinkKind::Foreign { .. }) {
         // It was seen before it was declared, so nobody looked closely.
-        actual = survey::link(site.shared, &site.netns, &new.name)?.ok_or_else(|| KernelError::NoLink {
-            link: new.name.to_string(),
-            netns: site.netns.to_string(),
-        })?;
+        actual = actual_link(site, new)?;
         &actual
     } else {
         old
     };
+    let place = Place::new(&site.space, index, Side::Link);
+    let readings = (old.fields.reading.as_ref(), new.fields.reading.as_ref());
+    let open = open_before((old, readings.0), readings.1, old.given(new));
+    if !open.is_empty() {
+        let is = match &old.fields.reading {
+            Some(_) => old.clone(),
+            None => actual_link(site, new)?,
+        };
+        site.shared.formers.remember(place, &open, &is)?;
+    }
+    let (filled, given_back) = site.shared.formers.fill_link(place, old, new)?;
+    let new = &filled;
+    if let (LinkKind::Tap(before) | LinkKind::Tun(before), LinkKind::Tap(after) | LinkKind::Tun(after)) =
+        (&old.kind, &new.kind)
+        && (before.owner, before.owner_group) != (after.owner, after.owner_group)
+        && let LinkKind::Tap(is) | LinkKind::Tun(is) = actual_link(site, new)?.kind
+    {
+        let owned = Tap { owner: after.owner, owner_group: after.owner_group, ..is };
+        tap::own(site, &new.name, &owned, matches!(new.kind, LinkKind::Tap(_)))?;
+    }
     let primary = match (&old.kind, &new.kind) {
         (LinkKind::Bond(old), LinkKind::Bond(new)) if old.primary != new.primary => match &new.primary {
             Some(port) => Some(site.index(port, needs)?),
@@ -123,14 +140,75 @@ pub(crate) fn update(
         },
         _ => None,
     };
-    let data = |data: &mut Message| write::kind_data(data, &new.kind, Some(&old.kind), None, primary);
+    let lower = match (&old.kind, &new.kind) {
+        (LinkKind::Vxlan(old), LinkKind::Vxlan(new)) if old.link != new.link => match &new.link {
+            Some(link) => Some(write::find_lower(site, link, needs)?.index),
+            None => None,
+        },
+        _ => None,
+    };
+    let data = |data: &mut Message| write::kind_data(data, &new.kind, Some(&old.kind), lower, primary);
     let mut info = Message::new(0, 0);
     data(&mut info);
     let has_data = info.len() > crate::netlink::message::HEADER;
     let word = write::driver(&new.kind);
     let kind: Option<write::KindData<'_>> = has_data.then_some((word, &data));
     let messages = write::change(index, &new.fields, Some(&old.fields), kind);
-    Ok(Order::new("change link", messages).teaching(LinkFacts { index }))
+    let order = Order::new("change link", messages).of_option(write::option(&new.kind));
+    Ok(order.teaching(LinkFacts { index }).giving_back(given_back))
+}
+
+/// A link as it is.
+fn actual_link(site: &Site<'_>, link: &Link) -> Result<Link, KernelError> {
+    let missing = || KernelError::NoLink { link: link.name.to_string(), netns: site.netns.to_string() };
+    survey::link(site.shared, &site.netns, &link.name)?.ok_or_else(missing)
+}
+
+/// What is on a link that is there.
+pub(crate) fn fields_of(site: &Site<'_>, index: u32, name: &str) -> Result<LinkFields, KernelError> {
+    let refused = |refusal| KernelError::refused("read link", name, refusal);
+    let seen = read::read_index_of(&mut site.space.requests(), index).map_err(refused)?;
+    let missing = || KernelError::NoLink { link: name.to_owned(), netns: site.netns.to_string() };
+    Ok(seen.ok_or_else(missing)?.fields())
+}
+
+/// Puts on a link that we did not make what is said and differs, and remembers what it was.
+pub(crate) fn configure(
+    site: &Site<'_>,
+    index: u32,
+    (name, side): (&str, Side),
+    fields: &LinkFields,
+) -> Result<Order, KernelError> {
+    let mut given = LinkFields::default().given(fields);
+    let state = fields.state.filter(|_| side == Side::Existing);
+    if given.is_empty() && fields.alt_names.is_empty() && state != Some(AdminState::Down) {
+        return Ok(Order::new("configure link", Vec::new()).teaching(LinkFacts { index }));
+    }
+    let mut is = fields_of(site, index, name)?;
+    is.alt_names.retain(|name| fields.alt_names.contains(name));
+    given.push(ALT_NAMES);
+    given.extend(state.filter(|state| *state == AdminState::Down).map(|_| "state"));
+    site.shared.formers.remember(Place::new(&site.space, index, side), &given, &is)?;
+    let mut messages = write::change(index, fields, Some(&is), None);
+    messages
+        .extend((state == Some(AdminState::Down) && is.state != state).then(|| write::switch(index, false)));
+    Ok(Order::new("configure link", messages).teaching(LinkFacts { index }))
+}
+
+/// Gives a link that we did not make back what it was.
+pub(crate) fn let_go(
+    site: &Site<'_>,
+    index: u32,
+    side: Side,
+    fields: &LinkFields,
+) -> Result<Order, KernelError> {
+    let place = Place::new(&site.space, index, side);
+    let (before, given_back) = site.shared.formers.fill(place, &LinkFields::default())?;
+    let mut messages = write::change(index, &before, Some(fields), None);
+    if fields.state == Some(AdminState::Down) && before.state == Some(AdminState::Up) {
+        messages.push(write::switch(index, true));
+    }
+    Ok(Order::new("give link back", messages).tolerating(GONE).giving_back(given_back.with(ALT_NAMES)))
 }
 
 /// The index of an item's own link.

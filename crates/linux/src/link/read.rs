@@ -167,7 +167,8 @@ impl Seen {
         LinkFields {
             state: Some(if self.up { AdminState::Up } else { AdminState::Down }),
             mtu: self.mtu,
-            mac: self.mac,
+            // A loopback has none.
+            mac: self.mac.filter(|mac| !mac.is_zero()),
             alias: self.alias.clone(),
             alt_names,
             group: self.group,

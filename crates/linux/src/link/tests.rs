@@ -89,6 +89,88 @@ fn bond() {
 }
 
 #[test]
+fn every_option_of_a_bond_is_sent_alone_and_reads_back() {
+    let word = |number: u32| number.to_ne_bytes().to_vec();
+    let with = |change: fn(&mut Bond)| {
+        let mut bond = Bond::default();
+        change(&mut bond);
+        bond
+    };
+    let targets = [[8, 0, 0, 0, 10, 0, 0, 1], [8, 0, 1, 0, 10, 0, 0, 2]].concat();
+    let cases = [
+        (with(|bond| bond.miimon = Some(100)), (3, word(100))),
+        (with(|bond| bond.up_delay = Some(200)), (4, word(200))),
+        (with(|bond| bond.down_delay = Some(300)), (5, word(300))),
+        (with(|bond| bond.arp_interval = Some(400)), (7, word(400))),
+        (
+            with(|bond| bond.arp_targets = ["10.0.0.1", "10.0.0.2"].map(|ip| ip.parse().unwrap()).to_vec()),
+            (8, targets),
+        ),
+        (with(|bond| bond.hash_policy = Some(HashPolicy::VlanSrcMac)), (14, vec![5])),
+        (with(|bond| bond.min_links = Some(2)), (18, word(2))),
+        (with(|bond| bond.lacp_rate = Some(LacpRate::Slow)), (21, vec![0])),
+    ];
+    for (bond, expected) in cases {
+        let kind = LinkKind::Bond(bond.clone());
+        // The mode is always said.
+        assert_eq!(sent(&kind), [(1, vec![0]), expected]);
+        assert_eq!(seen(&kind, None).kind, SeenKind::Bond(bond.clone(), None));
+        // Changed in place, it is all that is said.
+        assert_eq!(changed(&LinkKind::Bond(Bond::default()), &kind).len(), 1, "{bond:?}");
+        assert_eq!(changed(&kind, &kind), []);
+    }
+    for (mode, number) in [
+        (BondMode::BalanceRr, 0),
+        (BondMode::ActiveBackup, 1),
+        (BondMode::BalanceXor, 2),
+        (BondMode::Broadcast, 3),
+        (BondMode::Lacp, 4),
+        (BondMode::BalanceTlb, 5),
+        (BondMode::BalanceAlb, 6),
+    ] {
+        let bond = Bond { mode, ..Bond::default() };
+        assert_eq!(sent(&LinkKind::Bond(bond.clone())), [(1, vec![number])]);
+        assert_eq!(seen(&LinkKind::Bond(bond.clone()), None).kind, SeenKind::Bond(bond, None));
+    }
+}
+
+#[test]
+fn every_flag_of_a_vlan_is_sent_alone_with_its_bit() {
+    let plain = Vlan {
+        link: LinkRef::here("low"),
+        id: 7,
+        protocol: VlanProtocol::Dot1q,
+        reorder_header: None,
+        gvrp: None,
+        mvrp: None,
+        loose_binding: None,
+    };
+    for on in [true, false] {
+        let cases = [
+            (Vlan { reorder_header: Some(on), ..plain.clone() }, 1_u32),
+            (Vlan { gvrp: Some(on), ..plain.clone() }, 2),
+            (Vlan { loose_binding: Some(on), ..plain.clone() }, 4),
+            (Vlan { mvrp: Some(on), ..plain.clone() }, 8),
+        ];
+        for (vlan, bit) in cases {
+            let value = if on { bit } else { 0 };
+            let flags = [value.to_ne_bytes(), bit.to_ne_bytes()].concat();
+            let said = changed(&LinkKind::Vlan(plain.clone()), &LinkKind::Vlan(vlan));
+            assert_eq!(said, [(2, flags)]);
+        }
+    }
+}
+
+/// The attributes of the kind's own data, as a change sends them.
+fn changed(old: &LinkKind, new: &LinkKind) -> Vec<(u16, Vec<u8>)> {
+    let mut data = Message::new(0, 0);
+    kind_data(&mut data, new, Some(old), None, None);
+    let wire = data.wire();
+    let received = Messages(&wire).next().unwrap();
+    Attributes(received.payload).map(|attribute| (attribute.kind, attribute.payload.to_vec())).collect()
+}
+
+#[test]
 fn a_change_says_only_what_differs() {
     let (old, new) =
         (Bond { miimon: Some(100), ..Bond::default() }, Bond { miimon: Some(50), ..Bond::default() });

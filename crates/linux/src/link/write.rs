@@ -3,12 +3,14 @@
 use std::os::fd::AsRawFd as _;
 use std::sync::Arc;
 
-use kilter_model::linux::{AddrGenMode, Link, LinkFields, LinkKind, LinkRef, NetnsName};
+use kilter_model::linux::{
+    AddrGenMode, Link, LinkFields, LinkKind, LinkRef, Macvlan, MacvlanMode, Macvtap, NetnsName,
+};
 use kilter_scheduler::{Facts, Key};
 
 use super::attribute as attr;
 use crate::netlink::{KernelError, Message, flag, rtnl};
-use crate::order::{LinkFacts, Order, Site, known_index};
+use crate::order::{LinkFacts, Order, Site, is_unknown_kind, known_index};
 use crate::space::Space;
 use crate::{bond, bridge, macvlan, vlan, vxlan};
 
@@ -58,6 +60,12 @@ fn feature(kind: &LinkKind) -> Option<&'static str> {
     })
 }
 
+/// What the kernel may lack of a kind that it has, if it is asked for.
+pub(crate) fn option(kind: &LinkKind) -> Option<&'static str> {
+    let LinkKind::Bridge(bridge) = kind else { return None };
+    bridge.vlan_filtering.map(|_| "VLAN filtering of bridges (CONFIG_BRIDGE_VLAN_FILTERING)")
+}
+
 /// The link below, if the kind has one.
 pub(crate) fn lower(kind: &LinkKind) -> Option<&LinkRef> {
     match kind {
@@ -79,13 +87,17 @@ pub(crate) fn lower(kind: &LinkKind) -> Option<&LinkRef> {
 }
 
 /// Where the link below is.
-struct Lower {
-    index: u32,
+pub(crate) struct Lower {
+    pub(crate) index: u32,
     /// Its namespace, if it is not that of the link.
     space: Option<Arc<Space>>,
 }
 
-fn find_lower(site: &mut Site<'_>, lower: &LinkRef, needs: &[(Key, Facts)]) -> Result<Lower, KernelError> {
+pub(crate) fn find_lower(
+    site: &mut Site<'_>,
+    lower: &LinkRef,
+    needs: &[(Key, Facts)],
+) -> Result<Lower, KernelError> {
     let netns = lower.netns(&site.netns).clone();
     if netns == site.netns {
         return Ok(Lower { index: site.index(&lower.name, needs)?, space: None });
@@ -126,9 +138,10 @@ pub(crate) fn create(site: &mut Site<'_>, link: &Link, needs: &[(Key, Facts)]) -
         });
     });
     let mut messages = vec![first];
-    messages.extend(late_fields(index, &link.fields, None, None));
+    messages.extend(late_fields(index, &link.fields, None, again(&link.kind, &link.fields, index)));
     let mut order =
         Order::new("add link", messages).teaching(LinkFacts { index }).of_feature(feature(&link.kind));
+    order = order.of_option(option(&link.kind));
     if let Some(peer) = peer {
         site.shared.promise_peer(peer.netns.as_str(), &peer.name, peer.index);
         order.keep = peer.space;
@@ -138,7 +151,7 @@ pub(crate) fn create(site: &mut Site<'_>, link: &Link, needs: &[(Key, Facts)]) -
         let first = order.messages.remove(0);
         let made = space.requests().change_one(&first);
         if let Err(refusal) = made {
-            return Err(match feature(&link.kind).filter(|_| refusal.is_unsupported()) {
+            return Err(match feature(&link.kind).filter(|_| is_unknown_kind(&refusal)) {
                 Some(feature) => KernelError::Unimplemented {
                     operation: "add link",
                     subject: link.name.to_string(),
@@ -149,6 +162,20 @@ pub(crate) fn create(site: &mut Site<'_>, link: &Link, needs: &[(Key, Facts)]) -
         }
     }
     Ok(order)
+}
+
+/// What the kernel does not heed while it makes a link: one that has the link below to itself begins with its address.
+fn again(kind: &LinkKind, fields: &LinkFields, index: u32) -> Option<Message> {
+    let is_alone =
+        if let LinkKind::Macvlan(Macvlan { mode, .. }) | LinkKind::Macvtap(Macvtap { mode, .. }) = kind {
+            *mode == MacvlanMode::Passthru
+        } else {
+            false
+        };
+    let mac = fields.mac.filter(|_| is_alone)?;
+    let mut message = Message::new(rtnl::NEWLINK, 0).body(&header(index, 0, 0));
+    born_fields(&mut message, &LinkFields { mac: Some(mac), ..LinkFields::default() });
+    Some(message)
 }
 
 /// The other end of a pair, which is made together with the first.
@@ -256,14 +283,23 @@ pub(crate) fn change(
     let mut early = Message::new(rtnl::NEWLINK, 0).body(&header(index, 0, 0));
     let empty = early.len();
     born_fields(&mut early, &differing);
+    let mut messages = Vec::new();
     if let Some((driver, data)) = kind {
+        if driver == "vxlan" && differing.mtu.is_some() {
+            // A tunnel does not take a size together with anything of its own.
+            messages.push(std::mem::replace(
+                &mut early,
+                Message::new(rtnl::NEWLINK, 0).body(&header(index, 0, 0)),
+            ));
+        }
         early.nest(attr::LINKINFO, |info| {
             info.text(attr::INFO_KIND, driver);
             info.nest(attr::INFO_DATA, data);
         });
     }
     let early = (early.len() > empty).then_some(early);
-    late_fields(index, new, old, early)
+    messages.extend(late_fields(index, new, old, early));
+    messages
 }
 
 /// Fields that the kernel takes only once the link is there, added to `request` if there is one.
@@ -297,7 +333,9 @@ fn late_fields(
             message
         })
     };
-    let gone = old.alt_names.iter().filter(|name| !new.alt_names.contains(name)).collect();
+    // Names that others gave to a link of theirs stay.
+    let is_theirs = old.reading.as_ref().is_some_and(|read| !read.ours);
+    let gone = old.alt_names.iter().filter(|name| !is_theirs && !new.alt_names.contains(name)).collect();
     let added = new.alt_names.iter().filter(|name| !old.alt_names.contains(name)).collect();
     messages.extend(names(rtnl::DELLINKPROP, 0, gone));
     messages.extend(names(rtnl::NEWLINKPROP, flag::CREATE | flag::EXCL | flag::APPEND, added));

@@ -5,6 +5,7 @@
 
 pub(crate) mod error;
 pub(crate) mod message;
+pub(crate) mod rows;
 pub(crate) mod rtnl;
 mod scratch;
 pub(crate) mod socket;

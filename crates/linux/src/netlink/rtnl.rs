@@ -15,6 +15,7 @@ pub(crate) const GETNEIGH: u16 = 30;
 pub(crate) const NEWRULE: u16 = 32;
 pub(crate) const DELRULE: u16 = 33;
 pub(crate) const GETRULE: u16 = 34;
+pub(crate) const NEWNETCONF: u16 = 80;
 pub(crate) const NEWQDISC: u16 = 36;
 pub(crate) const DELQDISC: u16 = 37;
 pub(crate) const GETQDISC: u16 = 38;
@@ -32,6 +33,8 @@ pub(crate) mod group {
     pub(crate) const IPV6_ADDRESS: u32 = 9;
     pub(crate) const IPV6_ROUTE: u32 = 11;
     pub(crate) const IPV6_RULE: u32 = 19;
+    pub(crate) const IPV4_NETCONF: u32 = 24;
+    pub(crate) const IPV6_NETCONF: u32 = 25;
 }
 
 /// Address families.

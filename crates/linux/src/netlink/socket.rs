@@ -16,7 +16,7 @@ use rustix::net::{
 use super::error::Refusal;
 use super::message::{Attributes, Message, Messages, Received, control, flag, u32_at};
 use super::scratch::with_scratch;
-use crate::syscall::{NetlinkOption, set_netlink_option};
+use crate::syscall::{NetlinkOption, namespace_cookie, set_netlink_option};
 
 /// How many changes go out in one send. From here on, more per send is not faster.
 const PER_SEND: usize = 64;
@@ -25,7 +25,7 @@ const PER_SEND: usize = 64;
 /// that is not there will not come.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// How often an interrupted dump is made again before what it gives is taken.
+/// How often an interrupted dump is made again before the reader is told to try again.
 const DUMPS: usize = 8;
 
 const RECEIVE_BUFFER: usize = 1 << 20;
@@ -103,6 +103,11 @@ impl Requests {
     /// The port by which the events that our requests cause are recognised.
     pub(crate) fn port(&self) -> u32 {
         self.port
+    }
+
+    /// The number of the namespace of the socket, which no other one gets as long as the machine runs.
+    pub(crate) fn cookie(&self) -> Result<u64, Refusal> {
+        Ok(namespace_cookie(&self.socket)?)
     }
 
     /// Sends changes, many at a time, and says how each of them ended, in order.
@@ -190,7 +195,7 @@ impl Requests {
         start: impl Fn() -> S,
         mut take: impl FnMut(&mut S, &Received<'_>),
     ) -> Result<S, Refusal> {
-        for attempt in 1.. {
+        for _ in 0..DUMPS {
             self.counters.dumps.fetch_add(1, Ordering::Relaxed);
             self.request(request, flag::DUMP)?;
             let seq = self.seq;
@@ -211,11 +216,12 @@ impl Requests {
                 }
             })?;
             ended?;
-            if !interrupted || attempt == DUMPS {
+            if !interrupted {
                 return Ok(table);
             }
         }
-        Err(Refusal::of(Errno::AGAIN))
+        let text = format!("the table changed while it was read, {DUMPS} times in a row");
+        Err(Refusal { text: Some(text), ..Refusal::of(Errno::AGAIN) })
     }
 
     fn request(&mut self, request: &Message, flags: u16) -> Result<(), Refusal> {

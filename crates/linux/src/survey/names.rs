@@ -17,9 +17,9 @@ const NSID_OF_FD: u16 = 3;
 
 /// Finds the names of links by their index, as seen from one namespace.
 pub(super) struct Names<'a> {
-    shared: &'a Shared,
+    pub(super) shared: &'a Shared,
     netns: &'a NetnsName,
-    space: &'a Space,
+    pub(super) space: &'a Space,
     here: HashMap<u32, Name>,
     /// The namespaces by the number that this one has for them; filled when one is asked for.
     numbered: Option<HashMap<i32, NetnsName>>,
@@ -76,10 +76,13 @@ impl<'a> Names<'a> {
         let handle = self.shared.spaces.find(name.as_str()).ok().flatten()?;
         let mut request = Message::new(GETNSID, 0).body(&[0; 4]);
         request.u32(NSID_OF_FD, u32::try_from(handle.as_raw_fd()).ok()?);
-        let number = |received: &Received<'_>| {
-            let number = Attributes::after(received.payload, 4).get(NSID)?;
-            u32_at(number.payload, 0).map(u32::cast_signed)
-        };
-        self.space.requests().read(&request, number).ok().flatten().filter(|number| *number >= 0)
+        let read = self.space.requests().read(&request, decode_number);
+        read.ok().flatten().filter(|number| *number >= 0)
     }
+}
+
+/// Reads the message that tells the number of a namespace.
+pub(crate) fn decode_number(received: &Received<'_>) -> Option<i32> {
+    let number = Attributes::after(received.payload, 4).get(NSID)?;
+    u32_at(number.payload, 0).map(u32::cast_signed)
 }

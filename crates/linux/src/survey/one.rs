@@ -3,11 +3,12 @@
 use kilter_model::linux::{Link, Name, NetnsName, Route, Sysctl, keys};
 use kilter_scheduler::{Expected, Key, Origin, Retrieved, ValueRef};
 
-use super::names::Names;
-use super::{
-    Survey, Tables, address_item, existing_item, item, link_item, namespace, owner, port_item, reaches,
-    refused, route_family, unnumbered_item, up_item,
+use super::items::{
+    By as _, address_item, existing_item, item, link_item, namespace, owner, port_item, reaches,
+    route_family, unnumbered_item, up_item,
 };
+use super::names::Names;
+use super::{Survey, Tables, refused};
 use crate::link::read::{Seen, read_all, read_one};
 use crate::netlink::KernelError;
 use crate::shared::Shared;
@@ -35,16 +36,16 @@ pub(crate) fn one(
         "existing" => {
             let seen = read_one(&mut space.requests(), name).map_err(refused("read link", &space))?;
             let found = |seen: Seen| {
-                let existing = existing_item(&netns, &seen);
+                let existing = existing_item(shared, &netns, &space, &seen);
                 item(key.clone(), existing, Some(seen.index), Some(Origin::Declared))
             };
             Ok(seen.map(found))
         }
         "up" => {
             let seen = read_one(&mut space.requests(), name).map_err(refused("read link", &space))?;
-            Ok(seen.filter(|seen| seen.up).map(|seen| up_item(&netns, &seen)))
+            Ok(seen.filter(|seen| seen.up).map(|seen| up_item(shared, (&netns, space.cookie), &seen)))
         }
-        "port" => one_port(&netns, &space, name),
+        "port" => one_port(shared, &netns, &space, name),
         "address" => one_address(shared, &netns, &space, name, key),
         "reach" => one_reach(shared, &netns, &space, name, key),
         "unnumbered" => one_unnumbered(shared, &netns, &space, name),
@@ -57,10 +58,9 @@ pub(crate) fn one(
         "nftables" => one_table(shared, &netns, &space, key),
         "neighbour" => one_neighbour(shared, &netns, &space, name, key),
         "rule" | "fdb" | "qdisc" => {
-            let expected: Vec<Expected> =
-                vec![Expected { key: key.clone(), value: ValueRef::new(()), facts: None }];
-            let tables = Tables { spaces: vec![(netns, space)], ..Tables::default() };
-            let mut survey = Survey::resume(shared, tables);
+            let value = expected.cloned().unwrap_or_else(|| ValueRef::new(()));
+            let expected = vec![Expected { key: key.clone(), value, facts: None }];
+            let mut survey = Survey::resume(shared, Tables::of(vec![(netns, space)]));
             Ok(survey.all(room, &expected)?.into_iter().find(|found| found.key == *key))
         }
         _ => Ok(None),
@@ -90,13 +90,18 @@ fn one_link(
     Ok(Some(item(key, link, Some(seen.index), Some(owner(seen.is_ours())))))
 }
 
-fn one_port(netns: &NetnsName, space: &Space, name: &str) -> Result<Option<Retrieved>, KernelError> {
+fn one_port(
+    shared: &Shared,
+    netns: &NetnsName,
+    space: &Space,
+    name: &str,
+) -> Result<Option<Retrieved>, KernelError> {
     let seen = read_one(&mut space.requests(), name).map_err(refused("read link", space))?;
     let Some(seen) = seen else { return Ok(None) };
     let Some(master) = seen.master else { return Ok(None) };
     let master = crate::link::read::read_index_of(&mut space.requests(), master)
         .map_err(refused("read link", space))?;
-    Ok(master.map(|master| port_item(netns, &seen, &master.name)))
+    Ok(master.map(|master| port_item(shared, (netns, space.cookie), &seen, &master.name)))
 }
 
 fn one_address(
@@ -162,7 +167,8 @@ fn one_neighbour(
         neighbour::read_one(requests, index, address, proxy).map_err(refused("read neighbour", space))?;
     let found = |seen: neighbour::Seen| {
         let ours = seen.protocol == shared.protocol();
-        Some(item(key.clone(), seen.item(netns, Name::new(link))?, None, Some(owner(ours))))
+        let neighbour = seen.item(netns, Name::new(link))?;
+        Some(item(key.clone(), neighbour, None, Some(owner(ours))).by(shared, seen.protocol))
     };
     Ok(seen.and_then(found))
 }
@@ -184,24 +190,31 @@ fn one_route(
             route::look_up(&mut space.requests(), sought).map_err(refused("look up route", space))?;
         match looked {
             route::Looked::Found(seen) => {
-                let ours = seen.protocol == shared.protocol();
+                let protocol = seen.protocol;
                 let route = seen.named(|index| name(space, index));
-                return Ok(Some(item(key.clone(), route, None, Some(owner(ours)))));
+                let origin = Some(owner(protocol == shared.protocol()));
+                return Ok(Some(item(key.clone(), route, None, origin).by(shared, protocol)));
             }
             route::Looked::Absent => return Ok(None),
             route::Looked::Unclear => {}
         }
     }
     let Some(family) = route_family(key.as_str()) else { return Ok(None) };
-    let rows = route::read_rows(&mut space.requests(), family, 0).map_err(refused("read routes", space))?;
+    let table = expected.and_then(|value| value.downcast::<Route>()).map(|route| route.table);
+    let rows = match table {
+        Some(table) => route::read_table(&mut space.requests(), family, table),
+        None => route::read_rows(&mut space.requests(), family, 0),
+    };
+    let rows = rows.map_err(refused("read routes", space))?;
     let is_it = |seen: &route::Seen| {
         let route = &seen.route;
         keys::route(netns, route.table, route.destination, route.metric()) == *key
     };
     let found = rows.iter().filter_map(|row| route::decode_row(row, netns)).find(is_it);
     Ok(found.map(|seen| {
-        let ours = seen.protocol == shared.protocol();
-        item(key.clone(), seen.named(|index| name(space, index)), None, Some(owner(ours)))
+        let protocol = seen.protocol;
+        let origin = Some(owner(protocol == shared.protocol()));
+        item(key.clone(), seen.named(|index| name(space, index)), None, origin).by(shared, protocol)
     }))
 }
 

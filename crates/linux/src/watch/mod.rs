@@ -9,24 +9,29 @@
 
 mod filters;
 pub(crate) mod namespace;
+mod others;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+use kilter_model::declare::Declare as _;
 use kilter_model::linux::{NetnsName, keys};
-use kilter_scheduler::{Key, Observation, Origin};
+use kilter_scheduler::{Key, Observation, Origin, ValueRef};
 use rustix::fs::inotify;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
+use tokio::time::{Instant, Interval, MissedTickBehavior};
 
+use crate::drift;
 use crate::linux::Linux;
 use crate::netlink::{KernelError, Refusal};
 use crate::shared::Shared;
 use crate::survey;
 use crate::syscall;
+use crate::sysctl;
 use filters::watch_filters;
 use namespace::watch_namespace;
 
@@ -77,8 +82,14 @@ impl Linux {
     ///
     /// **Guarantees**: what happens after this returns is noticed. **Assumes** a tokio runtime with I/O and time.
     pub async fn watch(&self) -> Result<Watch, KernelError> {
+        self.watch_every(drift::Settings::default().sysctl_interval).await
+    }
+
+    /// The same, and reads declared kernel parameters as often as this: of most of them the kernel tells nothing. Nought is
+    /// never.
+    pub async fn watch_every(&self, interval: Duration) -> Result<Watch, KernelError> {
         let (sender, receiver) = mpsc::unbounded_channel();
-        let mut supervisor = Supervisor::new(Arc::clone(&self.shared), sender)
+        let mut supervisor = Supervisor::new(Arc::clone(&self.shared), sender, interval)
             .map_err(|refusal| KernelError::refused("watch", "network namespaces", refusal))?;
         supervisor.look(false).await;
         let supervisor = tokio::spawn(supervisor.run());
@@ -91,12 +102,18 @@ struct Supervisor {
     shared: Arc<Shared>,
     folder: AsyncFd<OwnedFd>,
     sender: mpsc::UnboundedSender<Vec<Noticed>>,
+    /// When kernel parameters are read.
+    parameters: Option<Interval>,
     /// By name: the number of the namespace, and its watchers.
     watched: HashMap<NetnsName, (u64, Vec<JoinHandle<()>>)>,
 }
 
 impl Supervisor {
-    fn new(shared: Arc<Shared>, sender: mpsc::UnboundedSender<Vec<Noticed>>) -> Result<Self, Refusal> {
+    fn new(
+        shared: Arc<Shared>,
+        sender: mpsc::UnboundedSender<Vec<Noticed>>,
+        interval: Duration,
+    ) -> Result<Self, Refusal> {
         let folder = &shared.spaces.settings().netns_dir;
         std::fs::create_dir_all(folder)?;
         let events = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK)?;
@@ -106,7 +123,12 @@ impl Supervisor {
             | inotify::WatchFlags::MOVED_TO;
         inotify::add_watch(&events, folder, flags)?;
         let folder = syscall::readable(events)?;
-        Ok(Self { shared, folder, sender, watched: HashMap::new() })
+        let parameters = (!interval.is_zero()).then(|| {
+            let mut parameters = tokio::time::interval_at(Instant::now() + interval, interval);
+            parameters.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            parameters
+        });
+        Ok(Self { shared, folder, sender, parameters, watched: HashMap::new() })
     }
 
     async fn run(mut self) {
@@ -115,21 +137,35 @@ impl Supervisor {
             tokio::select! {
                 ready = self.folder.readable() => {
                     let Ok(mut ready) = ready else { return };
-                    let mut buffer = [0; 4096];
-                    while rustix::io::read(self.folder.get_ref(), &mut buffer).is_ok() {}
+                    let names = names_that_left(self.folder.get_ref());
                     ready.clear_ready();
                     drop(ready);
                     self.look(true).await;
+                    self.tell_left(names);
                     // The file comes before the namespace that is mounted on it.
                     tokio::time::sleep(MOUNTED).await;
                 }
                 () = shared.spaces.namespaces_made() => {}
+                () = tick(&mut self.parameters) => self.look_at_parameters().await,
                 () = tokio::time::sleep(LOOK) => {}
             }
             self.look(true).await;
             if self.sender.is_closed() {
                 return;
             }
+        }
+    }
+
+    /// Tells of kernel parameters that somebody has changed.
+    async fn look_at_parameters(&self) {
+        let shared = Arc::clone(&self.shared);
+        let look = move || -> Vec<Noticed> {
+            let namespaces = shared.declared.namespaces();
+            namespaces.iter().flat_map(|netns| changed_parameters(&shared, netns)).collect()
+        };
+        let noticed = tokio::task::spawn_blocking(look).await.unwrap_or_default();
+        if !noticed.is_empty() {
+            self.tell(noticed);
         }
     }
 
@@ -158,12 +194,24 @@ impl Supervisor {
             }
             let (shared, sender, netns) = (Arc::clone(&self.shared), self.sender.clone(), name.clone());
             let filters = watch_filters(Arc::clone(&shared), sender.clone(), netns.clone()).await;
-            if let Ok(watcher) = watch_namespace(shared, sender, netns).await {
+            if let Ok(watcher) = watch_namespace(shared, sender, netns, tell).await {
                 let watchers = std::iter::once(watcher).chain(filters.ok()).collect();
                 self.watched.insert(name.clone(), (inode, watchers));
                 if tell {
                     self.tell_arrival(&name).await;
                 }
+            }
+        }
+    }
+
+    /// Tells of names that left the folder between two looks: we may have made what they named.
+    ///
+    /// **Why** the file counts and not whether a namespace is mounted on it: one that is being made has its file first.
+    fn tell_left(&self, names: BTreeSet<NetnsName>) {
+        for name in names {
+            let is_gone = !self.shared.spaces.path(name.as_str()).exists();
+            if is_gone && !self.watched.contains_key(&name) {
+                self.tell(vec![Noticed::Item(seen(keys::netns(&name), None, Origin::Observed))]);
             }
         }
     }
@@ -195,6 +243,36 @@ impl Drop for Supervisor {
     }
 }
 
+/// Kernel parameters of a namespace that somebody has changed.
+fn changed_parameters(shared: &Shared, netns: &NetnsName) -> Vec<Noticed> {
+    let item = |sysctl: kilter_model::linux::Sysctl| {
+        Noticed::Item(seen(sysctl.key(), Some(ValueRef::new(sysctl)), Origin::Declared))
+    };
+    sysctl::changed(shared, netns).into_iter().map(item).collect()
+}
+
+/// Ends at the next moment of an interval; never without one.
+async fn tick(interval: &mut Option<Interval>) {
+    match interval {
+        Some(interval) => drop(interval.tick().await),
+        None => std::future::pending().await,
+    }
+}
+
+/// The names that have left the folder since it was last read.
+fn names_that_left(folder: &OwnedFd) -> BTreeSet<NetnsName> {
+    let mut buffer = [std::mem::MaybeUninit::uninit(); 4096];
+    let mut events = inotify::Reader::new(folder, &mut buffer);
+    let mut names = BTreeSet::new();
+    while let Ok(event) = events.next() {
+        if event.events().intersects(inotify::ReadFlags::DELETE | inotify::ReadFlags::MOVED_FROM) {
+            let name = event.file_name().and_then(|name| name.to_str().ok());
+            names.extend(name.map(NetnsName::new));
+        }
+    }
+    names
+}
+
 /// Which namespaces there are, by their numbers.
 fn present(shared: &Shared) -> HashMap<NetnsName, u64> {
     let names = survey::namespaces(shared).unwrap_or_default();
@@ -205,6 +283,6 @@ fn present(shared: &Shared) -> HashMap<NetnsName, u64> {
     names.into_iter().filter_map(number).collect()
 }
 
-fn seen(key: Key, value: Option<kilter_scheduler::ValueRef>, origin: Origin) -> Observation {
+fn seen(key: Key, value: Option<ValueRef>, origin: Origin) -> Observation {
     Observation { key, value, facts: None, origin }
 }

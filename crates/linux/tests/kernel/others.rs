@@ -33,6 +33,19 @@ fn what_others_put_into_a_table_of_ours_is_noticed_and_replaced_by_one_write() {
 }
 
 #[test]
+fn a_table_that_cannot_be_replaced_stays_as_it_was() {
+    let mut house = House::new();
+    house.apply(GUARD);
+    let before = house.sh("nft list ruleset");
+    let broken = "{kind: nftables, name: guard, text: 'chain d { } chain c { nonsense }'}";
+    let record = house.run(kilter_scheduler::Txn::changes(crate::harness::items(broken)));
+    assert!(matches!(record.outcome, kilter_scheduler::Outcome::Incomplete(_)), "{:?}", record.outcome);
+    assert_eq!(house.sh("nft list ruleset"), before);
+    house.apply(GUARD);
+    assert_eq!(house.sh("nft list ruleset"), before);
+}
+
+#[test]
 fn our_own_tables_and_those_of_others_are_not_drift() {
     let mut guarded = Guarded::new(GUARD);
     guarded.house.apply(
@@ -105,6 +118,39 @@ fn a_later_run_gives_parameters_back_that_an_earlier_one_changed() {
 }
 
 #[test]
+fn parameters_of_a_namespace_that_is_gone_are_not_those_of_the_next_one_with_its_number() {
+    use std::os::unix::fs::MetadataExt as _;
+    let house = House::new();
+    let path = house.folder.join("blue");
+    let name = "net.ipv4.ip_forward";
+    let text =
+        format!("{{kind: netns, name: blue}}\n---\n{{kind: sysctl, netns: blue, name: {name}, value: 1}}");
+    let mut first = remembering(&house.folder);
+    first.apply(&text);
+    let number = std::fs::metadata(&path).unwrap().ino();
+    // The agent dies, and so does the namespace. Another one gets the number sooner or later.
+    first.folder.push("nothing");
+    drop(first);
+    house.sh(&format!("umount -l {}", path.display()));
+    for _ in 0..1000 {
+        house.sh(&format!("unshare --net={} true", path.display()));
+        if std::fs::metadata(&path).unwrap().ino() == number {
+            break;
+        }
+        house.sh(&format!("umount -l {}", path.display()));
+    }
+    if std::fs::metadata(&path).unwrap().ino() != number {
+        println!("the kernel did not give the number again; any other namespace shows the same");
+        house.sh(&format!("unshare --net={} true", path.display()));
+    }
+    house.sh_in("blue", &format!("sysctl -w {name}=1"));
+    let mut next = remembering(&house.folder);
+    next.resync("{kind: netns, name: blue}");
+    assert_eq!(next.sh_in("blue", &format!("sysctl -n {name}")), "1\n", "nobody changed it here");
+    let _ = std::fs::remove_file(house.folder.with_extension("parameters"));
+}
+
+#[test]
 fn parameters_of_another_start_of_the_machine_are_not_ours() {
     let house = House::new();
     let file = house.folder.with_extension("parameters");
@@ -116,4 +162,53 @@ fn parameters_of_another_start_of_the_machine_are_not_ours() {
     remembering(&house.folder).resync("");
     assert_eq!(house.sh("sysctl -n net.ipv4.ip_forward"), "1\n");
     let _ = std::fs::remove_file(file);
+}
+
+const BEYOND: &str = "{kind: route, destination: 10.9.0.0/24, via: 10.0.0.9}";
+const BEYOND_KEY: &str = "linux/route/host/main/10.9.0.0/24/0";
+
+/// A route waits as long as the link below the way to its gateway is down, and never fails.
+fn follows_its_link(guarded: &mut Guarded) {
+    let state = |house: &House| house.state(BEYOND_KEY);
+    guarded.settle();
+    guarded.house.assert_state(BEYOND_KEY, State::Pending);
+    for _ in 0..2 {
+        guarded.house.sh("ip link set near up");
+        guarded.heed_until("the route is there", |house| state(house) != State::Pending);
+        guarded.house.assert_state(BEYOND_KEY, State::Configured);
+        assert!(guarded.house.sh("ip route").contains("10.9.0.0/24"));
+        guarded.house.sh("ip link set near down");
+        guarded.heed_until("the route waits", |house| state(house) != State::Configured);
+        guarded.house.assert_state(BEYOND_KEY, State::Pending);
+        assert!(!guarded.house.sh("ip route").contains("10.9.0.0/24"));
+    }
+    // The same is read, not only heard.
+    let record = guarded.house.run(kilter_scheduler::Txn::resync(kilter_scheduler::Resync::Downstream));
+    assert_eq!(record.outcome, kilter_scheduler::Outcome::Applied);
+    guarded.house.assert_state(BEYOND_KEY, State::Pending);
+    guarded.house.sh("ip link set near up");
+    guarded.house.run(kilter_scheduler::Txn::resync(kilter_scheduler::Resync::Downstream));
+    guarded.house.assert_state(BEYOND_KEY, State::Configured);
+}
+
+#[test]
+fn an_address_of_others_is_a_way_to_a_gateway_only_while_its_link_is_up() {
+    let mut guarded = Guarded::new("");
+    guarded.house.sh("ip link add near type veth peer name far");
+    guarded.house.sh("ip link set far up");
+    guarded.house.sh("ip addr add 10.0.0.1/24 dev near");
+    guarded.settle();
+    guarded.house.apply(BEYOND);
+    follows_its_link(&mut guarded);
+}
+
+#[test]
+fn our_address_on_a_link_whose_state_is_not_ours_is_a_way_to_a_gateway_only_while_it_is_up() {
+    let mut guarded = Guarded::new("");
+    guarded.house.sh("ip link add near type veth peer name far");
+    guarded.house.sh("ip link set far up");
+    guarded.settle();
+    guarded.house.apply(&format!("{{kind: existing, name: near, addresses: [10.0.0.1/24]}}\n---\n{BEYOND}"));
+    guarded.house.assert_state("linux/address/host/near/10.0.0.1/24", State::Configured);
+    follows_its_link(&mut guarded);
 }

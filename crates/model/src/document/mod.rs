@@ -12,10 +12,13 @@ pub(crate) mod formats;
 mod gather;
 mod hint;
 mod place;
+mod plain;
 mod problem;
+mod remote;
 mod together;
 mod tree;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use kilter_scheduler::{Change, Key, ValueRef};
@@ -26,6 +29,7 @@ use self::place::Spot;
 use self::tree::{Content, Entry, Node};
 use crate::declare::DocumentKind;
 use crate::kinds::{self, KINDS};
+use crate::remote::RemoteItem;
 
 pub use self::gather::{GatherError, Unread, gather};
 pub use self::hint::closest;
@@ -56,7 +60,7 @@ pub struct Declared {
     /// The value.
     pub value: ValueRef,
     /// The word after `kind:`.
-    pub kind: &'static str,
+    pub kind: Cow<'static, str>,
     /// Where the item says what it is.
     pub place: Place,
     /// Which of the texts it stands in; the first is 0.
@@ -125,10 +129,25 @@ impl Reading {
             check.report(node.spot, message, None);
             return self.keep(check, file);
         };
-        if let Some(kind) = kind_of(node, &mut check) {
+        if let Some(kind) = remote::kind_of(node) {
+            if let Some(item) = remote::item(kind, node, entries, &mut check) {
+                self.remote(item, node, file);
+            }
+        } else if let Some(kind) = kind_of(node, &mut check) {
             self.items_of(kind, node, entries, file, &mut check);
         }
         self.keep(check, file);
+    }
+
+    fn remote(&mut self, item: RemoteItem, node: &Node, file: &Arc<str>) {
+        let spot = node.get("kind").map_or(node.spot, |kind| kind.spot);
+        self.declared.push(Declared {
+            key: item.key(),
+            kind: item.kind.to_string().into(),
+            value: ValueRef::new(item),
+            place: spot.in_file(file),
+            source: self.file,
+        });
     }
 
     /// The item itself, and for a veth the other end if it is declared inside.
@@ -181,7 +200,7 @@ impl Reading {
         self.declared.push(Declared {
             key: typed.key,
             value: typed.value,
-            kind: kind.word,
+            kind: kind.word.into(),
             place,
             source: self.file,
         });
@@ -229,9 +248,10 @@ fn kind_of(node: &Node, check: &mut Check) -> Option<&'static DocumentKind> {
     };
     let found = kinds::find(word);
     if found.is_none() {
-        let hint = match hint::closest(word, words()) {
+        let hint = match hint::closest(word.strip_prefix("linux.").unwrap_or(word), words()) {
             Some(meant) => format!("did you mean `{meant}`?"),
-            None => elsewhere(word).unwrap_or_else(|| format!("the kinds are {}", hint::list(words()))),
+            None => elsewhere(word.strip_prefix("linux.").unwrap_or(word))
+                .unwrap_or_else(|| format!("the kinds are {}", hint::list(words()))),
         };
         check.report(said.spot, format!("there is no kind `{word}`"), Some(hint));
     }

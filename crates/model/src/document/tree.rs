@@ -8,6 +8,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::{DuplicateKeyPolicy, Location, Options, Spanned};
 
 use super::place::Spot;
+use super::plain;
 
 /// A value and where it stands.
 #[derive(Clone, Debug, PartialEq)]
@@ -91,6 +92,14 @@ fn options() -> Options {
 
 /// Reads all documents of a text.
 pub(crate) fn read(text: &str) -> Result<Vec<Node>, Unreadable> {
+    match plain::read(text, whole) {
+        Some(nodes) => Ok(nodes),
+        None => whole(text),
+    }
+}
+
+/// Reads all documents of a text, with everything that YAML has.
+fn whole(text: &str) -> Result<Vec<Node>, Unreadable> {
     serde_saphyr::from_multiple_with_options::<Node>(text, options()).map_err(|error| {
         let spot = error.location().map_or(Spot { line: 1, column: 1 }, spot);
         let message = error.without_snippet().to_string();
@@ -204,6 +213,117 @@ mod tests {
         let json = "{\n\t\"kind\": \"a\",\n  \"l\": [1, null]\n}\n";
         assert_eq!(spot_of(json, "kind"), (2, 10));
         assert_eq!(spot_of(json, "l[1]"), (3, 12));
+    }
+
+    /// Texts of lines and pieces that are near to what the shortcut reads, and to what it must not.
+    #[test]
+    fn a_plain_document_is_read_as_yaml_reads_it() {
+        let lines = [
+            "---",
+            "---",
+            "--- ",
+            "--- {a: 1}",
+            "--- # x",
+            "---x",
+            "",
+            " ",
+            "# x",
+            "  # x",
+            "a: b",
+            "kind: route ",
+            "b:  1",
+            "c: 10.0.0.1/24",
+            "d: 10.0.0.1",
+            "e: 0",
+            "f: 007",
+            "g: -1",
+            "h: 1.5",
+            "i: true",
+            "j: Yes",
+            "k: null",
+            "l: ~",
+            "m: a:b",
+            "n: a:",
+            "o: a: b",
+            "p: a b",
+            "q: a #b",
+            "r: a#b",
+            "s: \"x\"",
+            "t: {a: 1, b: c}",
+            "u: [a, 1, 10.0.0.1]",
+            "v: []",
+            "w: {}",
+            "x: [a,b]",
+            "y: 1",
+            "z: {a: [1, {b: c}], d: e}",
+            "aa: 1e5",
+            "ab: 0x1f",
+            "ac: 1:10",
+            "ad: 02:00:00:00:00:01",
+            "ae: 2001:db8::1",
+            "af:",
+            "ag: |",
+            "  text",
+            "ah: ä",
+            "ai: &a b",
+            "aj: *a",
+            "ak: 99999999999999999999",
+            "al: 123456789012345678",
+            "am: .inf",
+            "an: 1_000",
+            "ao: {a: b:c}",
+            "ap: {a: 1,}",
+            "aq: { a: 1 , b: 2 }",
+            "ar: {a:1}",
+            "as: {a: {b: {c: [d]}}}",
+            "- a",
+            "- kind: b",
+            "{a: 1}",
+            "{a: b, c: d}",
+            "{a: 1",
+            "b}",
+            "...",
+            "%YAML 1.2",
+            "a-b: c",
+            "a_b: c",
+            "A: b",
+            "true: a",
+            "at: e-5",
+            "au: 1.2.3",
+            "av: 1.2.3.4.5",
+            "aw: a/b",
+            "ax: /a",
+            "ay: {a: b}  # x",
+            "az: NaN",
+            "ba: 10.0.0.1/",
+            "bb: - a",
+            "bc: a-",
+            "bd: a.",
+            "<<: {a: 1}",
+            "be: none",
+            "bf: o",
+            "bg: +1",
+            "bh: 1-2",
+        ];
+        let mut random = 1_u64;
+        let mut next = move |below: usize| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            usize::try_from(random >> 33).unwrap() % below
+        };
+        let mut plain = 0;
+        for round in 0..20_000 {
+            let mut text: String =
+                (0..1 + next(6)).map(|_| lines[next(lines.len())].to_owned() + "\n").collect();
+            if round % 3 == 0 {
+                text.pop();
+            }
+            let (short, long) = (plain::read(&text, whole), whole(&text));
+            plain += usize::from(plain::read(&text, |_| Err(())).is_some());
+            if let Some(short) = short {
+                assert_eq!(Some(short), long.ok(), "{text:?}");
+            }
+        }
+        assert!(plain > 500, "{plain} were plain");
     }
 
     #[test]

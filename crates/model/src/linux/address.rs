@@ -57,6 +57,18 @@ impl Address {
         }
     }
 
+    /// Whether the kernel makes the route to its network only while the link is up.
+    pub(crate) fn wants_up(&self) -> bool {
+        self.address.addr().is_ipv6() && self.valid_for.is_some() && !self.no_prefix_route
+    }
+
+    /// Puts the address into the one form that equal addresses share: no field that says what goes without saying.
+    pub(crate) fn normalise(&mut self) {
+        let usual = if self.address.addr().is_loopback() { Scope::Host } else { Scope::Global };
+        self.scope = self.scope.filter(|scope| *scope != usual);
+        self.preferred_for = self.preferred_for.filter(|time| Some(*time) != self.valid_for);
+    }
+
     /// Whether the short form says everything.
     pub fn is_plain(&self) -> bool {
         *self == Self::new(self.address)
@@ -64,18 +76,25 @@ impl Address {
 }
 
 /// An address of a link, as an item.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkAddress {
     /// The namespace of the link.
-    #[serde(skip_serializing_if = "NetnsName::is_host")]
+    #[serde(default, skip_serializing_if = "NetnsName::is_host")]
     pub netns: NetnsName,
     /// The link.
     pub link: Name,
     /// The VRF that the link is bound to first; says nothing about the address itself.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vrf: Option<Name>,
+    /// The link is switched on first: the kernel makes the route to the network of an IPv6 address that does not stay
+    /// only while its link is up. Says nothing about the address itself.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub after_up: bool,
     /// The address.
     pub address: Address,
+    /// The address was read, so its lifetimes are what is left of them.
+    #[serde(skip)]
+    pub read: bool,
 }
 
 /// The long form.
@@ -174,6 +193,15 @@ impl Address {
         if self.peer.is_some_and(|peer| peer.addr().is_ipv4() != is_ipv4) {
             errors.push(error(field("peer"), "must be of the same family as the address"));
         }
+        let length = self.address.prefix_len();
+        if self.peer.is_some_and(|peer| peer.addr().is_ipv4() == is_ipv4 && peer.prefix_len() != length) {
+            errors.push(error(
+                field("peer"),
+                format!(
+                    "must have the prefix length of the address, {length}: the kernel keeps one for both"
+                ),
+            ));
+        }
         if self.broadcast.is_some() && !is_ipv4 {
             errors.push(error(field("broadcast"), "is for IPv4 addresses only"));
         }
@@ -181,6 +209,12 @@ impl Address {
             errors.push(error(
                 field("scope"),
                 "is for IPv4 addresses only; the kernel knows that of an IPv6 address",
+            ));
+        }
+        if is_ipv4 && self.preferred_for.is_some() && self.valid_for.is_none() {
+            errors.push(error(
+                field("preferred-for"),
+                "of an IPv4 address needs `valid-for`: the kernel counts neither of one that is valid forever",
             ));
         }
         let valid_for = self.valid_for.unwrap_or(u32::MAX);
@@ -193,6 +227,23 @@ impl Address {
     }
 }
 
+/// Whether two addresses have the same lifetimes. The kernel counts them down: of one that was read, less is left.
+fn lives_alike(old: &LinkAddress, new: &LinkAddress) -> bool {
+    let is_left = |old_time: Option<u32>, new_time: Option<u32>| match (old_time, new_time) {
+        (None, None) => true,
+        (Some(old_time), Some(new_time)) => match (old.read, new.read) {
+            (false, false) => old_time == new_time,
+            (true, false) => old_time <= new_time,
+            (false, true) => old_time >= new_time,
+            (true, true) => true,
+        },
+        (Some(_), None) | (None, Some(_)) => false,
+    };
+    let preferred = |address: &Address| address.preferred_for.or(address.valid_for);
+    is_left(old.address.valid_for, new.address.valid_for)
+        && is_left(preferred(&old.address), preferred(&new.address))
+}
+
 /// Describes `linux.address`.
 pub struct AddressKind;
 
@@ -203,24 +254,29 @@ impl Kind for AddressKind {
 
     /// The link, and its binding to a VRF first: binding a link moves its routes.
     fn needs(&self, _key: &Key, address: &LinkAddress, needs: &mut Needs) {
-        let LinkAddress { netns, link, vrf, .. } = address;
+        let LinkAddress { netns, link, vrf, after_up, .. } = address;
         needs.on(format_args!("linux/link/{netns}/{link}"));
+        if *after_up {
+            needs.on(format_args!("linux/up/{netns}/{link}"));
+        }
         if vrf.is_some() {
             needs.on(format_args!("linux/port/{netns}/{link}"));
         }
     }
 
-    /// Lifetimes and the flag can be changed; the rest is part of what the kernel knows the address by.
+    /// Lifetimes can be changed, and the flag of an IPv6 address; the rest is part of what the kernel knows the address by.
     fn transition(&self, _key: &Key, old: &LinkAddress, new: &LinkAddress) -> Transition {
+        let mut compared = Compared::after(old.read);
+        compared.field(&lives_alike(old, new), &true);
         let (old, new) = (&old.address, &new.address);
-        let mut compared = Compared::default();
         compared.fixed("peer", &old.peer, &new.peer);
         compared.fixed_optional("broadcast", &old.broadcast, &new.broadcast);
         compared.fixed_optional("scope", &old.scope, &new.scope);
-        compared.field(&old.no_prefix_route, &new.no_prefix_route);
-        compared.field(&old.valid_for.is_some(), &new.valid_for.is_some());
-        compared.optional(&old.valid_for, &new.valid_for);
-        compared.optional(&old.preferred_for, &new.preferred_for);
+        if new.address.addr().is_ipv4() {
+            compared.fixed("no-prefix-route", &old.no_prefix_route, &new.no_prefix_route);
+        } else {
+            compared.field(&old.no_prefix_route, &new.no_prefix_route);
+        }
         compared.transition()
     }
 

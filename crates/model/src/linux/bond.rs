@@ -166,16 +166,16 @@ impl Bond {
     }
 
     /// The kernel changes the mode of an empty bond only; everything else while it runs.
-    pub(super) fn compare(&self, new: &Self, compared: &mut Compared) {
+    pub(super) fn compare(&self, new: &Self, compared: &mut Compared<'_>) {
         compared.fixed("mode", &self.mode, &new.mode);
-        compared.optional(&self.miimon, &new.miimon);
-        compared.optional(&self.up_delay, &new.up_delay);
-        compared.optional(&self.down_delay, &new.down_delay);
-        compared.optional(&self.arp_interval, &new.arp_interval);
+        compared.optional("miimon", &self.miimon, &new.miimon);
+        compared.optional("up-delay", &self.up_delay, &new.up_delay);
+        compared.optional("down-delay", &self.down_delay, &new.down_delay);
+        compared.optional("arp-interval", &self.arp_interval, &new.arp_interval);
         compared.field(&self.arp_targets, &new.arp_targets);
-        compared.optional(&self.min_links, &new.min_links);
-        compared.optional(&self.primary, &new.primary);
-        compared.optional(&self.lacp_rate, &new.lacp_rate);
-        compared.optional(&self.hash_policy, &new.hash_policy);
+        compared.optional("min-links", &self.min_links, &new.min_links);
+        compared.optional("primary", &self.primary, &new.primary);
+        compared.optional("lacp-rate", &self.lacp_rate, &new.lacp_rate);
+        compared.optional("hash-policy", &self.hash_policy, &new.hash_policy);
     }
 }

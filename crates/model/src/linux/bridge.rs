@@ -136,15 +136,15 @@ impl Bridge {
     }
 
     /// The kernel changes every option of a bridge while it runs.
-    pub(super) fn compare(&self, new: &Self, compared: &mut Compared) {
-        compared.optional(&self.stp, &new.stp);
-        compared.optional(&self.priority, &new.priority);
-        compared.optional(&self.forward_delay, &new.forward_delay);
-        compared.optional(&self.hello_time, &new.hello_time);
-        compared.optional(&self.max_age, &new.max_age);
-        compared.optional(&self.ageing_time, &new.ageing_time);
-        compared.optional(&self.multicast_snooping, &new.multicast_snooping);
-        compared.optional(&self.vlan_filtering, &new.vlan_filtering);
-        compared.optional(&self.group_forward_mask, &new.group_forward_mask);
+    pub(super) fn compare(&self, new: &Self, compared: &mut Compared<'_>) {
+        compared.optional("stp", &self.stp, &new.stp);
+        compared.optional("priority", &self.priority, &new.priority);
+        compared.optional("forward-delay", &self.forward_delay, &new.forward_delay);
+        compared.optional("hello-time", &self.hello_time, &new.hello_time);
+        compared.optional("max-age", &self.max_age, &new.max_age);
+        compared.optional("ageing-time", &self.ageing_time, &new.ageing_time);
+        compared.optional("multicast-snooping", &self.multicast_snooping, &new.multicast_snooping);
+        compared.optional("vlan-filtering", &self.vlan_filtering, &new.vlan_filtering);
+        compared.optional("group-forward-mask", &self.group_forward_mask, &new.group_forward_mask);
     }
 }

@@ -51,8 +51,11 @@ impl Kind for ExistingKind {
     }
 
     fn transition(&self, _key: &Key, old: &Existing, new: &Existing) -> Transition {
-        let mut compared = Compared::default();
+        let mut compared = Compared::giving_back(old.fields.reading.as_ref());
         old.fields.compare(&new.fields, &mut compared);
+        // To be up is an item of its own.
+        let down = |state: Option<AdminState>| state.filter(|state| *state == AdminState::Down);
+        compared.optional("state", &down(old.fields.state), &down(new.fields.state));
         compared.transition()
     }
 
@@ -75,7 +78,7 @@ impl Declare for Existing {
     }
 
     fn normalise(&mut self) {
-        self.fields.alt_names.sort_unstable();
+        self.fields.normalise();
     }
 
     fn check(&self) -> Vec<FieldError> {

@@ -148,13 +148,18 @@ impl Kind for FdbKind {
             compared.fixed("vni", &old.vni, &new.vni);
         }
         compared.field(&old.remote, &new.remote);
-        compared.optional(&old.port, &new.port);
-        compared.optional(&old.vni, &new.vni);
+        compared.field(&old.port, &new.port);
+        compared.field(&old.vni, &new.vni);
         compared.field(&old.state, &new.state);
         compared.transition()
     }
 
     fn reads_after(&self) -> &[&str] {
         &["linux.link"]
+    }
+
+    /// Nothing marks an entry as ours: only what is declared is read.
+    fn correlates(&self) -> bool {
+        true
     }
 }

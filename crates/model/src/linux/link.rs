@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::address::{Address, LinkAddress};
-use super::compare::{Compared, error, twice};
+use super::compare::{Compared, Reading, error, twice};
 use super::names::{LinkRef, Mac, Name, NetnsName};
 use super::port::{Port, PortOptions};
 use super::reach::Reach;
@@ -35,7 +35,7 @@ pub struct Link {
 }
 
 /// What kind of link it is, with what only that kind has.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum LinkKind {
     /// One end of a pair.
@@ -118,7 +118,7 @@ pub enum AddrGenMode {
     Random,
 }
 
-/// What every link has. A field that is left out is left as it is.
+/// What every link has. A field that is left out is left as it is; one that is not said any more gets back what it was.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct LinkFields {
@@ -167,9 +167,21 @@ pub struct LinkFields {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::linux::texts::link_name")]
     pub unnumbered: Option<Name>,
+    /// That the fields were read; what is declared has none.
+    #[serde(rename = "~reading", default, skip_serializing_if = "Option::is_none")]
+    #[schemars(skip)]
+    pub reading: Option<Reading>,
 }
 
 impl Link {
+    /// The optional fields that get another value if this link is to become another one.
+    pub fn given(&self, new: &Self) -> Vec<&'static str> {
+        let mut compared = Compared::gathering();
+        self.kind.compare(&new.kind, &mut compared);
+        self.fields.compare(&new.fields, &mut compared);
+        compared.given()
+    }
+
     /// Whether the link is to be up.
     pub fn is_up(&self) -> bool {
         self.fields.state != Some(AdminState::Down)
@@ -180,7 +192,7 @@ impl Link {
         if self.is_up() {
             self.fields.state = None;
         }
-        self.fields.alt_names.sort_unstable();
+        self.fields.normalise();
         if let Some(lower) = self.kind.lower_mut() {
             lower.normalise(&self.netns);
         }
@@ -228,7 +240,7 @@ impl LinkKind {
     }
 
     /// Compares what only the kind has; another kind is a re-creation.
-    fn compare(&self, new: &Self, compared: &mut Compared) {
+    fn compare(&self, new: &Self, compared: &mut Compared<'_>) {
         match (self, new) {
             (Self::Veth(old), Self::Veth(new)) => compared.fixed_optional("peer", &old.peer, &new.peer),
             (Self::Bridge(old), Self::Bridge(new)) => old.compare(new, compared),
@@ -285,6 +297,12 @@ pub(crate) fn check(link: &Link) -> Vec<FieldError> {
 }
 
 impl LinkFields {
+    /// Puts the fields into the one form that equal fields share.
+    pub(crate) fn normalise(&mut self) {
+        self.alt_names.sort_unstable();
+        self.addresses.iter_mut().for_each(Address::normalise);
+    }
+
     /// What is wrong between the fields that every link has.
     pub(crate) fn check(&self, name: &str, errors: &mut Vec<FieldError>) {
         if self.mac.is_some_and(|mac| mac.is_multicast() || mac.is_zero()) {
@@ -315,18 +333,31 @@ impl LinkFields {
         }
     }
 
+    /// The optional fields that get another value if these fields are to become others.
+    pub fn given(&self, new: &Self) -> Vec<&'static str> {
+        let mut compared = Compared::gathering();
+        self.compare(new, &mut compared);
+        compared.given()
+    }
+
     /// Compares what the link's own operation puts on it; what it derives is compared on its own.
-    pub(crate) fn compare(&self, new: &Self, compared: &mut Compared) {
+    pub(crate) fn compare(&self, new: &Self, compared: &mut Compared<'_>) {
         if new.state == Some(AdminState::Down) {
             compared.field(&self.state, &new.state);
         }
-        compared.optional(&self.mtu, &new.mtu);
-        compared.optional(&self.mac, &new.mac);
-        compared.optional(&self.alias, &new.alias);
-        compared.field(&self.alt_names, &new.alt_names);
-        compared.optional(&self.group, &new.group);
-        compared.optional(&self.addr_gen_mode, &new.addr_gen_mode);
-        compared.optional(&self.tx_queue_len, &new.tx_queue_len);
+        compared.optional("mtu", &self.mtu, &new.mtu);
+        compared.optional("mac", &self.mac, &new.mac);
+        compared.optional("alias", &self.alias, &new.alias);
+        if self.reading.as_ref().is_some_and(|read| !read.ours) {
+            // More names that others gave are theirs.
+            let lacks = |name: &String| !self.alt_names.contains(name);
+            compared.field(&false, &new.alt_names.iter().any(lacks));
+        } else {
+            compared.field(&self.alt_names, &new.alt_names);
+        }
+        compared.optional("group", &self.group, &new.group);
+        compared.optional("addr-gen-mode", &self.addr_gen_mode, &new.addr_gen_mode);
+        compared.optional("tx-queue-len", &self.tx_queue_len, &new.tx_queue_len);
     }
 
     /// What is an item of its own: addresses, the binding, borrowing, and being up.
@@ -334,11 +365,14 @@ impl LinkFields {
         for address in &self.addresses {
             let key = format_args!("linux/address/{netns}/{link}/{}", address.address).to_string();
             let (netns, link) = (netns.clone(), link.clone());
-            let vrf = self.vrf.clone();
-            derived.item(key, LinkAddress { netns, link, vrf, address: address.clone() });
+            let (vrf, after_up) = (self.vrf.clone(), up.is_some() && address.wants_up());
+            let address = address.clone();
+            derived.item(key, LinkAddress { netns, link, vrf, after_up, address, read: false });
         }
         if self.state != Some(AdminState::Down) {
-            self.derive_reaches(netns, link, up.is_some(), derived);
+            for (key, reach) in self.addresses.iter().flat_map(|address| Reach::of(netns, link, address)) {
+                derived.item(key, reach);
+            }
         }
         if let Some(master) = self.master.as_ref().or(self.vrf.as_ref()) {
             port(netns, link, master, PortOptions::default(), derived);
@@ -354,18 +388,12 @@ impl LinkFields {
     }
 }
 
-impl LinkFields {
-    /// The networks that gateways may be in.
-    fn derive_reaches(&self, netns: &NetnsName, link: &Name, needs_up: bool, derived: &mut Derived) {
-        for (key, reach) in self.addresses.iter().flat_map(|address| Reach::of(netns, link, address)) {
-            derived.item(key, Reach { needs_up, ..reach });
-        }
-    }
-}
-
 fn port(netns: &NetnsName, link: &Name, master: &Name, options: PortOptions, derived: &mut Derived) {
     let key = keys::port(netns, link);
-    derived.item(key, Port { netns: netns.clone(), link: link.clone(), master: master.clone(), options });
+    derived.item(
+        key,
+        Port { netns: netns.clone(), link: link.clone(), master: master.clone(), options, reading: None },
+    );
 }
 
 /// Describes `linux.link`: every kind of link.
@@ -411,9 +439,13 @@ impl Kind for AnyLinkKind {
     }
 
     fn transition(&self, _key: &Key, old: &Link, new: &Link) -> Transition {
-        let mut compared = Compared::default();
+        let mut compared = Compared::giving_back(old.fields.reading.as_ref());
         old.kind.compare(&new.kind, &mut compared);
         old.fields.compare(&new.fields, &mut compared);
+        if matches!(new.kind, LinkKind::Ifb(_)) {
+            // The kernel gives it a hardware address when it makes it, and no other one.
+            compared.fixed_optional("mac", &old.fields.mac, &new.fields.mac);
+        }
         compared.transition()
     }
 

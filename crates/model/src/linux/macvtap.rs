@@ -31,7 +31,7 @@ impl DeclareLink for Macvtap {
 
 impl Macvtap {
     /// The mode can be changed, except to and from `passthru`.
-    pub(super) fn compare(&self, new: &Self, compared: &mut Compared) {
+    pub(super) fn compare(&self, new: &Self, compared: &mut Compared<'_>) {
         compared.fixed("link", &self.link, &new.link);
         if [self.mode, new.mode].contains(&MacvlanMode::Passthru) {
             compared.fixed("mode", &self.mode, &new.mode);

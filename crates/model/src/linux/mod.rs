@@ -38,6 +38,7 @@ pub mod vxlan;
 pub use address::{Address, LinkAddress, Scope};
 pub use bond::Bond;
 pub use bridge::{Bridge, BridgePort};
+pub use compare::Reading;
 pub use dummy::Dummy;
 pub use existing::Existing;
 pub use fdb::Fdb;

@@ -111,4 +111,9 @@ impl Kind for NeighbourKind {
     fn reads_after(&self) -> &[&str] {
         &["linux.link"]
     }
+
+    /// Those of others are read only if they are declared.
+    fn correlates(&self) -> bool {
+        true
+    }
 }

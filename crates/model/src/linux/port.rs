@@ -5,14 +5,14 @@ use kilter_scheduler::{Key, Kind, Needs, Transition};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::compare::Compared;
+use super::compare::{Compared, Reading};
 use super::names::{Name, NetnsName};
 
 /// A link that belongs to a bridge, a bond or a VRF.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Port {
     /// The namespace of both links.
-    #[serde(skip_serializing_if = "NetnsName::is_host")]
+    #[serde(default, skip_serializing_if = "NetnsName::is_host")]
     pub netns: NetnsName,
     /// The link.
     pub link: Name,
@@ -21,9 +21,13 @@ pub struct Port {
     /// How the bridge treats the port.
     #[serde(flatten)]
     pub options: PortOptions,
+    /// That the port was read; what is declared has none.
+    #[serde(rename = "~reading", default, skip_serializing_if = "Option::is_none")]
+    pub reading: Option<Reading>,
 }
 
-/// How a bridge treats a port. What is left out is left as it is.
+/// How a bridge treats a port. What is left out is left as it is; what is not said any more gets back what
+/// it was.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct PortOptions {
@@ -72,6 +76,28 @@ impl PortOptions {
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
+
+    /// The options that get another value if these are to become others.
+    pub fn given(&self, new: &Self) -> Vec<&'static str> {
+        let mut compared = Compared::gathering();
+        self.compare(new, &mut compared);
+        compared.given()
+    }
+
+    fn compare(&self, new: &Self, compared: &mut Compared<'_>) {
+        compared.optional("cost", &self.cost, &new.cost);
+        compared.optional("priority", &self.priority, &new.priority);
+        compared.optional("hairpin", &self.hairpin, &new.hairpin);
+        compared.optional("bpdu-guard", &self.bpdu_guard, &new.bpdu_guard);
+        compared.optional("root-block", &self.root_block, &new.root_block);
+        compared.optional("fast-leave", &self.fast_leave, &new.fast_leave);
+        compared.optional("learning", &self.learning, &new.learning);
+        compared.optional("flood", &self.flood, &new.flood);
+        compared.optional("multicast-flood", &self.multicast_flood, &new.multicast_flood);
+        compared.optional("broadcast-flood", &self.broadcast_flood, &new.broadcast_flood);
+        compared.optional("isolated", &self.isolated, &new.isolated);
+        compared.optional("neighbour-suppression", &self.neighbour_suppression, &new.neighbour_suppression);
+    }
 }
 
 /// Describes `linux.port`.
@@ -89,21 +115,9 @@ impl Kind for PortKind {
 
     /// The kernel moves a link from one bridge to another in one step.
     fn transition(&self, _key: &Key, old: &Port, new: &Port) -> Transition {
-        let mut compared = Compared::default();
+        let mut compared = Compared::giving_back(old.reading.as_ref());
         compared.field(&old.master, &new.master);
-        let (old, new) = (&old.options, &new.options);
-        compared.optional(&old.cost, &new.cost);
-        compared.optional(&old.priority, &new.priority);
-        compared.optional(&old.hairpin, &new.hairpin);
-        compared.optional(&old.bpdu_guard, &new.bpdu_guard);
-        compared.optional(&old.root_block, &new.root_block);
-        compared.optional(&old.fast_leave, &new.fast_leave);
-        compared.optional(&old.learning, &new.learning);
-        compared.optional(&old.flood, &new.flood);
-        compared.optional(&old.multicast_flood, &new.multicast_flood);
-        compared.optional(&old.broadcast_flood, &new.broadcast_flood);
-        compared.optional(&old.isolated, &new.isolated);
-        compared.optional(&old.neighbour_suppression, &new.neighbour_suppression);
+        old.options.compare(&new.options, &mut compared);
         compared.transition()
     }
 

@@ -78,6 +78,10 @@ pub struct Qdisc {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1_000_000))]
     pub loss: Option<u32>,
+    /// It was read; what is declared is not.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub read: bool,
 }
 
 fn root() -> Name {
@@ -174,19 +178,24 @@ impl Kind for QdiscKind {
     }
 
     fn transition(&self, _key: &Key, old: &Qdisc, new: &Qdisc) -> Transition {
-        let mut compared = Compared::default();
+        let mut compared = Compared::after(old.read);
         compared.fixed("discipline", &old.discipline, &new.discipline);
         compared.fixed_optional("handle", &old.handle, &new.handle);
         compared.fixed_optional("default-class", &old.default_class, &new.default_class);
-        compared.optional(&old.limit, &new.limit);
-        compared.optional(&old.rate, &new.rate);
-        compared.optional(&old.burst, &new.burst);
-        compared.optional(&old.delay, &new.delay);
-        compared.optional(&old.loss, &new.loss);
+        compared.until_fixed("limit", &old.limit, &new.limit);
+        compared.until_fixed("rate", &old.rate, &new.rate);
+        compared.until_fixed("burst", &old.burst, &new.burst);
+        compared.until_fixed("delay", &old.delay, &new.delay);
+        compared.until_fixed("loss", &old.loss, &new.loss);
         compared.transition()
     }
 
     fn reads_after(&self) -> &[&str] {
         &["linux.link"]
+    }
+
+    /// Nothing marks a discipline as ours: only what is declared is read.
+    fn correlates(&self) -> bool {
+        true
     }
 }

@@ -5,25 +5,22 @@
 
 use ipnet::IpNet;
 use kilter_scheduler::{Key, Kind, Needs, Transition};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::address::Address;
 use super::keys;
 use super::names::{Name, NetnsName};
 
 /// The network of an address, reached directly.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reach {
     /// The namespace of the link.
-    #[serde(skip_serializing_if = "NetnsName::is_host")]
+    #[serde(default, skip_serializing_if = "NetnsName::is_host")]
     pub netns: NetnsName,
     /// The link.
     pub link: Name,
     /// The address.
     pub address: IpNet,
-    /// Whether the link is brought up here; else whoever makes it sees to that. Says nothing about the network itself.
-    #[serde(skip)]
-    pub needs_up: bool,
 }
 
 impl Reach {
@@ -38,7 +35,7 @@ impl Reach {
         let is_wide = network.prefix_len() < network.max_prefix_len();
         let own = (is_wide && !address.no_prefix_route).then(|| keys::reach_by_address(netns, link, network));
         let peer = address.peer.map(|peer| keys::reach_by_peer(netns, link, peer));
-        let reach = Self { netns: netns.clone(), link: link.clone(), address: network, needs_up: false };
+        let reach = Self { netns: netns.clone(), link: link.clone(), address: network };
         own.into_iter().chain(peer).map(move |key| (key, reach.clone()))
     }
 }
@@ -51,12 +48,11 @@ impl Kind for ReachKind {
     const NAME: &'static str = "linux.reach";
     const KEYS: &'static [&'static str] = &["linux/reach/*/*/*/*/*"];
 
+    /// The address, and the link up, whoever brings it up.
     fn needs(&self, _key: &Key, reach: &Reach, needs: &mut Needs) {
-        let Reach { netns, link, address, needs_up } = reach;
+        let Reach { netns, link, address } = reach;
         needs.on(format_args!("linux/address/{netns}/{link}/{address}"));
-        if *needs_up {
-            needs.on(format_args!("linux/up/{netns}/{link}"));
-        }
+        needs.on(format_args!("linux/up/{netns}/{link}"));
     }
 
     /// A network is reached or not; what that needed says nothing about it.

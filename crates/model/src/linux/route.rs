@@ -292,7 +292,7 @@ impl Kind for RouteKind {
         let mut compared = Compared::default();
         compared.field(&old.route_type, &new.route_type);
         compared.field(&old.via, &new.via);
-        compared.optional(&old.link, &new.link);
+        compared.optional("link", &old.link, &new.link);
         compared.field(&old.onlink, &new.onlink);
         let as_said = |(old, new): (&Nexthop, &Nexthop)| {
             let link = new.link.clone().or_else(|| old.link.clone());
@@ -333,13 +333,8 @@ fn need_gateway(
             network.contains(&via) && network.addr() != via || is_host_route(key, network, via)
         })
     });
-    match link {
-        // That the link is up is a need of its own.
-        Some(link) => {
-            needs.any_of([keys::addresses(netns, link), keys::reaches(netns, link)], Some(contains));
-        }
-        None => drop(needs.any_of([keys::reaches_in(netns)], Some(contains))),
-    }
+    let reaches = link.map_or_else(|| keys::reaches_in(netns), |link| keys::reaches(netns, link));
+    needs.any_of([reaches], Some(contains));
 }
 
 /// Whether the key is that of a direct route to the gateway alone; an address equal to the gateway is this host.

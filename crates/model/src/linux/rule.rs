@@ -168,9 +168,21 @@ impl Declare for Rule {
         Key::from(format!("linux/rule/{}/{}/{}", self.netns, self.family().word(), self.priority))
     }
 
+    /// The family is left out where it is clear, and so is what selects every packet.
     fn normalise(&mut self) {
         let family = self.family();
         self.family = None;
+        let is_everything = |network: IpNet| {
+            network.prefix_len() == 0 && network.addr().is_ipv4() == (family == Family::Ipv4)
+        };
+        self.from = self.from.filter(|network| !is_everything(*network));
+        self.to = self.to.filter(|network| !is_everything(*network));
+        self.tos = self.tos.filter(|tos| *tos != 0);
+        match (self.mark, self.mark_mask) {
+            (Some(0), Some(0)) => (self.mark, self.mark_mask) = (None, None),
+            (Some(_), Some(u32::MAX)) => self.mark_mask = None,
+            _ => {}
+        }
         if self.family() != family {
             self.family = Some(family);
         }
@@ -260,5 +272,10 @@ impl Kind for RuleKind {
 
     fn reads_after(&self) -> &[&str] {
         &["linux.netns"]
+    }
+
+    /// Those of others are read only if they are declared.
+    fn correlates(&self) -> bool {
+        true
     }
 }

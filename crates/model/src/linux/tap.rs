@@ -41,12 +41,12 @@ impl DeclareLink for Tap {
 
 impl Tap {
     /// Owners can be changed; what a program sees cannot.
-    pub(super) fn compare(&self, new: &Self, compared: &mut Compared) {
+    pub(super) fn compare(&self, new: &Self, compared: &mut Compared<'_>) {
         compared.fixed_optional("multi-queue", &self.multi_queue, &new.multi_queue);
         compared.fixed_optional("vnet-header", &self.vnet_header, &new.vnet_header);
         compared.fixed_optional("packet-info", &self.packet_info, &new.packet_info);
-        compared.optional(&self.owner, &new.owner);
-        compared.optional(&self.owner_group, &new.owner_group);
+        compared.kept("owner", &self.owner, &new.owner);
+        compared.kept("owner-group", &self.owner_group, &new.owner_group);
     }
 }
 

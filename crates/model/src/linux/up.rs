@@ -2,20 +2,20 @@
 //! need it and not the link alone.
 
 use kilter_scheduler::{Key, Kind, Needs, Transition};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::names::{LinkRef, Name, NetnsName};
 
 /// A link that is up.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Up {
     /// The namespace of the link.
-    #[serde(skip_serializing_if = "NetnsName::is_host")]
+    #[serde(default, skip_serializing_if = "NetnsName::is_host")]
     pub netns: NetnsName,
     /// The link.
     pub link: Name,
     /// The link below that must be up first; says nothing about the link itself.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lower: Option<LinkRef>,
 }
 

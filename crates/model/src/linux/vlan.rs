@@ -61,13 +61,13 @@ impl DeclareLink for Vlan {
 
 impl Vlan {
     /// Flags can be changed; what a frame is recognised by cannot.
-    pub(super) fn compare(&self, new: &Self, compared: &mut Compared) {
+    pub(super) fn compare(&self, new: &Self, compared: &mut Compared<'_>) {
         compared.fixed("link", &self.link, &new.link);
         compared.fixed("id", &self.id, &new.id);
         compared.fixed("protocol", &self.protocol, &new.protocol);
-        compared.optional(&self.reorder_header, &new.reorder_header);
-        compared.optional(&self.gvrp, &new.gvrp);
-        compared.optional(&self.mvrp, &new.mvrp);
-        compared.optional(&self.loose_binding, &new.loose_binding);
+        compared.optional("reorder-header", &self.reorder_header, &new.reorder_header);
+        compared.optional("gvrp", &self.gvrp, &new.gvrp);
+        compared.optional("mvrp", &self.mvrp, &new.mvrp);
+        compared.optional("loose-binding", &self.loose_binding, &new.loose_binding);
     }
 }

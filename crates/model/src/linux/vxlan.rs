@@ -104,26 +104,31 @@ impl Vxlan {
         }
     }
 
+    /// Whether its ends have IPv4 addresses: that of one is that of the other, and of a tunnel that has none.
+    fn is_ipv4(&self) -> bool {
+        self.local.or(self.remote).is_none_or(|end| end.is_ipv4())
+    }
+
     /// What the kernel refuses to change is fixed: identifier, port, sort of addresses, most flags.
-    pub(super) fn compare(&self, new: &Self, compared: &mut Compared) {
+    pub(super) fn compare(&self, new: &Self, compared: &mut Compared<'_>) {
         compared.fixed_optional("vni", &self.vni, &new.vni);
         compared.fixed("port", &self.port(), &new.port());
         compared.fixed_optional("proxy", &self.proxy, &new.proxy);
         compared.fixed_optional("udp-checksum", &self.udp_checksum, &new.udp_checksum);
         compared.fixed_optional("external", &self.external, &new.external);
         compared.fixed_optional("group-policy", &self.group_policy, &new.group_policy);
+        let (is_ipv4, has_end) = (self.is_ipv4(), new.local.or(new.remote).is_some());
         for (name, old, new) in [("local", self.local, new.local), ("remote", self.remote, new.remote)] {
-            match (old, new) {
-                (Some(before), Some(after)) if before.is_ipv4() != after.is_ipv4() => {
-                    compared.fixed(name, &old, &new);
-                }
-                _ => compared.optional(&old, &new),
+            match new {
+                Some(after) if after.is_ipv4() != is_ipv4 => compared.fixed(name, &old, &new),
+                None if !is_ipv4 && !has_end => compared.fixed_optional(name, &old, &new),
+                _ => compared.optional(name, &old, &new),
             }
         }
-        compared.optional(&self.link, &new.link);
-        compared.optional(&self.ttl, &new.ttl);
-        compared.optional(&self.tos, &new.tos);
-        compared.optional(&self.ageing, &new.ageing);
-        compared.optional(&self.learning, &new.learning);
+        compared.kept("link", &self.link, &new.link);
+        compared.optional("ttl", &self.ttl, &new.ttl);
+        compared.optional("tos", &self.tos, &new.tos);
+        compared.optional("ageing", &self.ageing, &new.ageing);
+        compared.optional("learning", &self.learning, &new.learning);
     }
 }

@@ -1,13 +1,14 @@
 //! How a subscription gets to where the publisher is: from the log, by comparing digests, or with everything.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::change::{Change, Revision, Topic};
 use crate::digest::{BUCKETS, Basis, Digest, bucket};
 use crate::message::{CatchUp, Cursor, Held, Message, Mode, Reason};
 use crate::moment::Moment;
-use crate::session::{Parts, Phase, SessionId, Sub};
+use crate::session::{Outgoing, Parts, Phase, SessionId, Sub};
 
 use super::{Delivery, Publisher};
 
@@ -370,7 +371,7 @@ impl Publisher {
             return self.fetch(id, sub, sent, now);
         }
         let Some(logged) = log.after(sent).next().cloned() else { return };
-        session.push(logged.frame.clone(), now);
+        session.push(Outgoing::Slice(Arc::clone(&logged)), now);
         if let Some(subscription) = session.subs.get_mut(&sub) {
             subscription.sent = logged.slice.rev;
             subscription.lagging = behind > 1 && subscription.lagging;

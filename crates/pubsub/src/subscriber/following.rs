@@ -35,8 +35,8 @@ pub(super) enum Phase {
     Live,
     /// For what is late.
     Gap { until: Moment },
-    /// For what is lost.
-    Repair { until: Moment, attempts: u32 },
+    /// For what is lost behind a position; how often that was asked for without coming further.
+    Repair { until: Moment, after: Revision, attempts: u32 },
     /// For its turn.
     Resting { until: Moment, mode: Mode },
 }
@@ -64,6 +64,8 @@ struct End {
 pub(super) struct Following {
     /// The current subscription; answers to others are ignored.
     pub(super) sub: u32,
+    /// What the answer to it may not be older than.
+    min_rev: Revision,
     /// The log of what is held.
     pub(super) log: LogId,
     pub(super) phase: Phase,
@@ -127,7 +129,7 @@ impl Subscriber {
         let applied = self.cache.applied(topic);
         let Some(following) = self.followed.get_mut(topic) else { return };
         let until = now.after(self.settings.fetch_timeout + self.settings.behind_timeout);
-        following.sub = sub;
+        (following.sub, following.min_rev) = (sub, self.min_rev);
         following.phase = Phase::Asked { until, attempts, mode };
         let cursor = applied.map(|applied| Cursor { log: following.log, applied });
         self.send(Message::Subscribe { sub, topic: topic.clone(), cursor, min_rev: self.min_rev, mode });
@@ -139,7 +141,7 @@ impl Subscriber {
     }
 
     /// How far a topic is in the log that is served; nothing if what is held is of another one.
-    fn position(&self, topic: &Topic) -> Option<Revision> {
+    pub(super) fn position(&self, topic: &Topic) -> Option<Revision> {
         let is_current = self.followed.get(topic).is_some_and(|following| Some(following.log) == self.log);
         self.cache.applied(topic).filter(|_| is_current)
     }
@@ -241,6 +243,7 @@ impl Subscriber {
 
     fn apply_slice(&mut self, topic: &Topic, slice: &Slice) {
         self.counts.slices += 1;
+        self.head = self.head.max(slice.rev);
         let changes = self.cache.apply(topic, &slice.changes, slice.rev);
         self.note_position(topic);
         self.show(topic, changes);
@@ -292,9 +295,7 @@ impl Subscriber {
                 self.report(Report::Repaired { topic: topic.clone(), upto: position });
             }
             // What was missing came; what is missing behind it has a window of its own.
-            Phase::Gap { .. } => {
-                following.phase = Phase::Gap { until: now.after(self.settings.reorder_window) };
-            }
+            Phase::Gap { .. } => self.wait_for_late(topic, now),
             Phase::Idle
             | Phase::Asked { .. }
             | Phase::Ranging { .. }
@@ -307,12 +308,19 @@ impl Subscriber {
 
     fn open_gap(&mut self, topic: &Topic, now: Moment) {
         let after = self.position(topic).unwrap_or_default();
-        let Some(following) = self.followed.get_mut(topic) else { return };
+        let Some(following) = self.followed.get(topic) else { return };
         let upto = following.expected;
         self.counts.gaps += 1;
-        following.phase = Phase::Gap { until: now.after(self.settings.reorder_window) };
         self.report(Report::Gap { topic: topic.clone(), after, upto });
-        if self.settings.reorder_window.is_zero() {
+        self.wait_for_late(topic, now);
+    }
+
+    /// Gives what is missing the window to come by itself, if there is one.
+    fn wait_for_late(&mut self, topic: &Topic, now: Moment) {
+        let Some(following) = self.followed.get_mut(topic) else { return };
+        let window = self.settings.reorder_window;
+        following.phase = Phase::Gap { until: now.after(window) };
+        if window.is_zero() {
             self.repair(topic, 0, now);
         }
     }
@@ -325,7 +333,7 @@ impl Subscriber {
         }
         let Some(following) = self.followed.get_mut(topic) else { return };
         let until = now.after(self.settings.fetch_timeout);
-        following.phase = Phase::Repair { until, attempts: attempts + 1 };
+        following.phase = Phase::Repair { until, after, attempts: attempts + 1 };
         let sub = following.sub;
         self.counts.fetches += 1;
         self.send(Message::Fetch { sub, after });
@@ -353,6 +361,7 @@ impl Subscriber {
         }
         if from.contains(&position) && upto > position {
             self.counts.ranges += 1;
+            self.counts.fetched += changes.len() as u64;
             let seen = self.cache.apply(&topic, changes, upto);
             self.note_position(&topic);
             self.show(&topic, seen);
@@ -363,6 +372,10 @@ impl Subscriber {
         let Some(following) = self.followed.get(&topic) else { return };
         match following.phase {
             Phase::Repair { .. } if more => self.repair(&topic, 0, now),
+            // What was asked for came; what was lost meanwhile, and is still missing, has a window of its own.
+            Phase::Repair { after, .. } if self.position(&topic) > Some(after) => {
+                self.wait_for_late(&topic, now)
+            }
             Phase::Ranging { target, .. } if more => {
                 if let Some(following) = self.followed.get_mut(&topic) {
                     following.phase = Phase::Ranging { until, target, attempts: 0 };
@@ -477,11 +490,12 @@ impl Subscriber {
         let Phase::Replacing { basis, incoming, .. } = &mut following.phase else { return };
         let Some(end) = incoming.end.filter(|end| incoming.parts.len() == end.parts as usize) else { return };
         let (basis, incoming) = (*basis, std::mem::take(incoming));
+        // Another topic may have come further since this one was asked for: what is measured is what was asked.
+        let min_rev = following.min_rev;
         let patch = self.patch_of(topic, basis, incoming);
         let replica = self.cache.replica(topic);
         let fits = replica.is_some_and(|replica| replica.preview(&patch) == (end.count, end.digest));
-        let is_older =
-            self.position(topic).is_some_and(|position| end.at < position) || end.at < self.min_rev;
+        let is_older = self.position(topic).is_some_and(|position| end.at < position) || end.at < min_rev;
         if !fits || is_older {
             self.counts.spoiled += 1;
             return match basis {
@@ -587,7 +601,11 @@ impl Subscriber {
                 self.send(Message::Fetch { sub, after });
             }
             Phase::Gap { .. } => self.repair(topic, 0, now),
-            Phase::Repair { attempts, .. } => self.repair(topic, attempts, now),
+            // Whoever comes further while it waits has a publisher that answers.
+            Phase::Repair { after, attempts, .. } => {
+                let has_advanced = self.position(topic) > Some(after);
+                self.repair(topic, if has_advanced { 0 } else { attempts }, now);
+            }
             Phase::Resting { mode, .. } => self.ask(topic, mode, now),
             Phase::Idle | Phase::Live => {}
         }

@@ -4,6 +4,7 @@
 
 use crate::change::{Change, LogId, Revision, Topic};
 use crate::moment::Moment;
+use crate::publisher::as_delivered;
 use crate::replica::Patch;
 
 use super::{Following, Output, Subscriber};
@@ -51,7 +52,20 @@ impl Subscriber {
         }
     }
 
+    /// A publisher of the first design says that something happened to a topic, and nothing that it could be held against: the
+    /// source is read, at most as often as snapshots are taken, if no other publisher answers.
+    pub fn foreign(&mut self, topic: &Topic, now: Moment) {
+        self.counts.foreign += 1;
+        self.stay(now);
+        if !self.settings.fallback || self.is_active() || !self.followed.contains_key(topic) {
+            return;
+        }
+        let not_before = self.source_read_at.map(|at| at.after(self.settings.snapshot_interval));
+        self.next_source_read = self.next_source_read.min(not_before.unwrap_or(now).max(now));
+    }
+
     pub(super) fn read_source(&mut self, now: Moment) {
+        self.source_read_at = Some(now);
         self.next_source_read = now.after(self.settings.fallback_after);
         let topics: Vec<Topic> = self.followed.keys().cloned().collect();
         for topic in topics {
@@ -70,7 +84,10 @@ impl Subscriber {
         let Some((topic, following)) = found else { return };
         following.read = None;
         let topic = topic.clone();
-        let Ok(SourceRead { log, rev, items }) = answer else { return };
+        let Ok(SourceRead { log, rev, mut items }) = answer else { return };
+        for change in &mut items {
+            let _ = as_delivered(change);
+        }
         if self.is_active() {
             return;
         }

@@ -132,8 +132,18 @@ fn f4_nothing_is_delivered_that_was_not_committed() {
     let mut world = world(quick(), Delivery::Cursors, 1, 1);
     let before = world.subscribers[0].witness.batches;
     world.set_store(false);
+    assert_eq!(world.put_if("a", "failed", None), None);
+    world.poke(0);
     world.run_millis(3000);
     assert_eq!(world.subscribers[0].witness.batches, before);
+    // Nor when the store is back: what was not committed never was. What is committed then is seen, and nothing else.
+    world.set_store(true);
+    world.run_millis(3000);
+    assert_eq!(world.subscribers[0].witness.batches, before);
+    assert!(world.put_if("a", "done", None).is_some());
+    settle(&mut world);
+    assert_eq!(world.subscribers[0].witness.batches, before + 1);
+    assert!(!world.subscribers[0].witness.view.contains_key(&item("failed")));
 }
 
 #[test]
@@ -213,6 +223,28 @@ fn f9_a_burst_beyond_the_log_costs_one_comparison_of_its_topic() {
 }
 
 #[test]
+fn f9_a_second_comparison_waits_for_its_time() {
+    const INTERVAL: u64 = 5_000_000;
+    let interval = Duration::from_micros(INTERVAL);
+    let settings =
+        Settings { log_slices: 8, snapshot_interval: interval, snapshot_interval_cap: interval, ..quick() };
+    let mut world = world(settings, Delivery::Broadcast, 1, 1);
+    let before = counts(&world, 0);
+    for key in 0..20 {
+        lose(&mut world, &format!("first{key}"));
+    }
+    settle(&mut world);
+    let first = world.now;
+    for key in 0..20 {
+        lose(&mut world, &format!("second{key}"));
+    }
+    settle(&mut world);
+    let between = world.now - first;
+    assert!((INTERVAL - 3 * TRIP..=INTERVAL + 3 * TRIP).contains(&between), "{between} us");
+    assert_eq!(counts(&world, 0).deltas, before.deltas + 2);
+}
+
+#[test]
 fn f10_what_comes_twice_is_applied_once() {
     let mut world = world(quick(), Delivery::Broadcast, 1, 1);
     world.weather.twice = 100;
@@ -250,14 +282,22 @@ fn f11_what_overtakes_within_the_window_costs_nothing() {
 fn f12_two_writers_of_one_item_end_the_same_everywhere() {
     let mut world = world(quick(), Delivery::Broadcast, 2, 3);
     world.weather = Weather { delay: 45, ..Weather::default() };
+    let (mut read, mut conflicts, mut versions) = (None, 0, Vec::new());
     for _ in 0..20 {
-        world.put("a", "both");
-        world.put("a", "both");
+        // Both have read the same: the first one wins, the other one reads again.
+        let first = world.put_if("a", "both", read).expect("nobody was faster");
+        conflicts += u32::from(world.put_if("a", "both", read).is_none());
+        let second = world.put_if("a", "both", Some(first)).expect("it has read again");
+        versions.extend([first, second]);
+        read = Some(second);
         world.run_millis(2);
     }
     settle(&mut world);
-    let last = world.store.rev();
-    assert!((0..3).all(|one| world.held(one, &topic("a"))[&item("both")].0 == last));
+    assert_eq!(conflicts, 20);
+    assert!(versions.is_sorted_by(|one, other| one < other), "no two writes have a version in common");
+    let last = world.store.life().now(&topic("a"))[&item("both")].clone();
+    assert_eq!(Some(last.0), read);
+    assert!((0..3).all(|one| world.held(one, &topic("a"))[&item("both")] == last));
 }
 
 #[test]
@@ -279,6 +319,8 @@ fn f14_distributors_serve_on_while_the_store_is_away() {
     let mut world = world(quick(), Delivery::Cursors, 1, 1);
     world.set_store(false);
     world.run_millis(3000);
+    let told = world.subscribers[0].told_stale_ms;
+    assert!((3000 - HEARTBEAT / 1000 - TRIP / 1000..=3000).contains(&told), "beats say {told} ms");
     let newcomer = world.add_subscriber(&[topic("a")]);
     settle(&mut world);
     assert_eq!(world.held(newcomer, &topic("a")).len(), 20);
@@ -336,22 +378,48 @@ fn f17_a_slow_subscriber_delays_nobody_and_loses_nothing() {
     assert!(world.held(3, &topic("a")) != world.store.life().now(&topic("a")), "it is behind");
     settle(&mut world);
     assert!(counts(&world, 3).ranges > 0 && counts(&world, 3).snapshots == 1);
+    let is_told = |one: usize| world.subscribers[one].heard.contains_key("lagging");
+    assert!(is_told(3) && !(0..3).any(is_told), "only who is behind is told so");
 }
 
 #[test]
 fn f18_whom_the_log_leaves_behind_again_and_again_gets_last_values() {
-    let settings =
-        Settings { log_slices: 4, lag_slices: 2, progress_timeout: Duration::from_secs(10), ..quick() };
+    // It is slow enough to be left behind, and nobody gives the other one up for that.
+    let (log_slices, lag_slices, patience) = (4, 2, Duration::from_secs(30));
+    let settings = Settings {
+        log_slices,
+        lag_slices,
+        progress_timeout: patience,
+        fetch_timeout: patience,
+        peer_timeout: patience,
+        ..quick()
+    };
     let mut world = world(settings, Delivery::Cursors, 1, 1);
     world.subscribers[0].slowness = 150;
-    for round in 0..1500 {
-        world.put("a", &format!("hot{}", round % 10));
+    world.in_flight = 2;
+    for round in 0..3000 {
+        // Two of them fill the window: what is queued does not hide that the log has gone on.
+        world.commit(&[(topic("a"), item(&format!("hot{}", round % 10)), vec![7; 2000])], &[]);
         world.run_millis(10);
     }
-    let ranges = counts(&world, 0).ranges;
     settle(&mut world);
-    assert!(counts(&world, 0).deltas > 3, "it was left behind: {:?}", counts(&world, 0));
-    assert!(counts(&world, 0).ranges >= ranges);
+    let now = counts(&world, 0);
+    assert!(now.deltas > 3 && now.sessions_lost == 0, "it was left behind: {now:?}");
+    // From then on it gets the last value of each item four times a second, and no slice of its own.
+    world.subscribers[0].slowness = 0;
+    let heard = |world: &World, name| world.subscribers[0].heard.get(name).copied().unwrap_or(0);
+    let before = (heard(&world, "txn"), heard(&world, "range"));
+    for _ in 0..50 {
+        world.put("a", "hot");
+        world.run_millis(100);
+    }
+    let (slices, ranges) = (heard(&world, "txn") - before.0, heard(&world, "range") - before.1);
+    assert!(
+        slices == 0 && (10..=21).contains(&ranges),
+        "{slices} slices, {ranges} stretches in five seconds"
+    );
+    let took = settle(&mut world);
+    assert!(took <= 250_000 + TRIP, "{took} us");
 }
 
 #[test]
@@ -363,6 +431,17 @@ fn f19_a_subscriber_that_takes_nothing_is_let_go() {
     let publisher = world.distributors[0].core.as_ref().unwrap().published();
     assert_eq!((publisher.sessions(), publisher.counts().stalled), (1, 1));
     assert_eq!(counts(&world, 0).sessions_lost, 0);
+}
+
+#[test]
+fn f19_a_subscriber_whose_frames_are_not_taken_is_let_go_sooner() {
+    let mut world = world(quick(), Delivery::Cursors, 1, 1);
+    world.subscribers[0].suspended = true;
+    world.in_flight = 0;
+    world.put("a", "stuck");
+    let publisher = |world: &World| world.distributors[0].core.as_ref().unwrap().published().counts();
+    let took = world.run_until(LONG, |world| publisher(world).stalled == 1);
+    assert!(took.is_some_and(|took| took <= 10_000_000 + HEARTBEAT + TRIP), "{took:?}");
 }
 
 #[test]
@@ -402,16 +481,48 @@ fn f21_a_fresher_distributor_is_preferred() {
 }
 
 #[test]
+fn f21_where_nobody_is_fresher_nobody_is_left() {
+    let mut world = world(quick(), Delivery::Cursors, 2, 1);
+    let before = counts(&world, 0);
+    world.set_store(false);
+    world.run_millis(25_000);
+    // It has looked at the other one, which is no better, and stays there.
+    let lost = counts(&world, 0).sessions_lost - before.sessions_lost;
+    assert!(lost <= 2, "{lost} sessions were given up");
+    assert_eq!(world.subscribers[0].core.as_ref().unwrap().stale_since(), None);
+    world.set_store(true);
+    world.put("a", "again");
+    settle(&mut world);
+    no_catch_up_since(&world, 0, before);
+}
+
+#[test]
 fn f22_distributors_that_never_met_cannot_disagree() {
-    let mut world = world(quick(), Delivery::Broadcast, 3, 2);
+    let mut world = world(quick(), Delivery::Broadcast, 3, 3);
+    let before: Vec<SubscriberCounts> = (0..3).map(|one| counts(&world, one)).collect();
+    // One of them is cut off from the store, and each subscriber from the other two at some time.
+    world.subscribers.iter_mut().for_each(|one| one.source_reachable = false);
     world.set_source(1, false);
-    for key in 0..10 {
+    for key in 0..12 {
+        let reached = key % 3;
+        (0..3).for_each(|one| (0..3).for_each(|other| world.set_cut(one, other, other != reached)));
         world.put("a", &format!("split{key}"));
-        world.run_millis(100);
+        world.run_millis(1000);
+        assert_eq!(world.broken, None);
     }
+    world.cut.clear();
     world.set_source(1, true);
     settle(&mut world);
-    assert!((0..2).all(|one| counts(&world, one).mismatches == 0));
+    world.run_millis(1000);
+    for (one, before) in before.into_iter().enumerate() {
+        assert_eq!(counts(&world, one).mismatches, 0);
+        no_catch_up_since(&world, one, before);
+    }
+    let digest = |one: usize| {
+        let publisher = world.distributors[one].core.as_ref().unwrap().published();
+        (publisher.log_id(), publisher.head(), publisher.view(&topic("a")).map(|view| view.digest()))
+    };
+    assert!((1..3).all(|one| digest(one) == digest(0)), "what they serve is the same");
 }
 
 #[test]
@@ -615,6 +726,13 @@ fn f30_following_and_unfollowing_in_any_haste_ends_right() {
             world.run_millis(round % 3);
         }
         settle(&mut world);
+        // What is still on its way when a topic is dropped is seen by nobody.
+        world.put("a", "late");
+        world.unfollow(0, &topic("a"));
+        let batches = world.subscribers[0].witness.batches;
+        world.put("a", "later");
+        world.run_millis(1000);
+        assert_eq!(world.subscribers[0].witness.batches, batches);
     }
 }
 
@@ -656,10 +774,19 @@ fn f32_a_herd_resumes_from_memory_without_the_store() {
     world.crash_distributor(0);
     world.run_millis(100);
     let reads = world.store.reads;
+    world.hellos.clear();
     world.start_distributor(0);
     world.run_millis(2500);
     assert!(world.is_settled() && world.broken.is_none(), "{:?} {}", world.broken, world.unsettled());
     assert_eq!((world.store.reads, publisher(&world).snapshots), (reads + 1, 0));
+    // They come back one after the other, as the dice say, and not all at once.
+    world.hellos.sort_unstable();
+    let crowd = world
+        .hellos
+        .iter()
+        .map(|at| world.hellos.iter().filter(|one| (*at..at + 10_000).contains(one)).count());
+    let crowd = crowd.max().unwrap_or_default();
+    assert!(world.hellos.len() >= 60 && crowd <= 20, "{crowd} of 60 come within 10 ms");
 }
 
 #[test]
@@ -703,4 +830,30 @@ fn f35_numbers_that_start_again_stick_nowhere() {
     assert!(world.distributors[0].notices.iter().any(|notice| matches!(notice, Notice::WentBack { .. })));
     world.put("a", "counter");
     settle(&mut world);
+}
+
+/// Of several topics under writes, one is ahead when another is complete: that is no reason to begin again.
+#[test]
+fn topics_that_come_one_after_the_other_under_writes_cost_no_session() {
+    for delivery in [Delivery::Cursors, Delivery::Broadcast] {
+        let mut world = World::new(quick(), delivery, 7);
+        world.add_distributor();
+        let names = ["a", "b", "c", "d", "e"];
+        for key in 0..500 {
+            world.put(names[key % names.len()], &format!("old{key}"));
+        }
+        world.run_millis(50);
+        for _ in 0..4 {
+            world.add_subscriber(&names.map(topic));
+        }
+        for key in 0..300 {
+            world.put(names[key % names.len()], &format!("new{key}"));
+            world.run_millis(2);
+        }
+        settle(&mut world);
+        for subscriber in 0..4 {
+            let counts = counts(&world, subscriber);
+            assert_eq!((counts.spoiled, counts.sessions_lost), (0, 0), "{delivery:?} {counts:?}");
+        }
+    }
 }

@@ -83,6 +83,7 @@ impl Graph {
         }
         let key = self[member].key.clone();
         let (goal, present) = (self.is_goal(member), self[member].exists());
+        let leaving = self[member].has(Flags::LEAVING);
         let counts = self.group_mut(group);
         if counts.matching.as_ref().is_some_and(|predicate| !predicate.test(&key)) {
             return;
@@ -91,6 +92,7 @@ impl Graph {
         counts.members.push(member);
         counts.goal += u32::from(goal);
         counts.present += u32::from(present);
+        counts.leaving += u32::from(leaving);
         self[member].rare().member_of.push((group, at));
     }
 

@@ -6,6 +6,7 @@
 pub(crate) mod edges;
 pub(crate) mod groups;
 pub(crate) mod index;
+pub(crate) mod listings;
 pub(crate) mod node;
 pub(crate) mod view;
 
@@ -23,6 +24,7 @@ use crate::txn::Retry;
 use crate::value::ValueRef;
 use groups::GroupTable;
 use index::{Entry, KeyIndex};
+use listings::Listings;
 use node::{Dependent, EdgeBits, Flags, Id, NO, Node};
 
 #[derive(Default)]
@@ -41,8 +43,21 @@ pub(crate) struct Graph {
     /// Declared foreign items whose dependencies changed, each with its state before: theirs depends on it.
     pub(crate) noticed: Vec<(Id, State)>,
     retries: RetryTable,
+    /// What the last resync declared; nothing if a vertex was dropped since.
+    pub(crate) declared_last: DeclaredLast,
+    /// The listings that are still believed to the letter.
+    pub(crate) listings: Listings,
     /// The sweep under way; vertices remember the last one that saw them.
     pub(crate) epoch: u32,
+}
+
+/// What a resync declared, to recognise the same when it comes again.
+#[derive(Default)]
+pub(crate) struct DeclaredLast {
+    /// The vertices by key.
+    pub(crate) ids: Vec<Id>,
+    /// For each of them, which of the changes it was as they were asked; empty if they were asked by key.
+    pub(crate) by_key: Vec<u32>,
 }
 
 /// Retry options, each stored once.
@@ -155,6 +170,7 @@ impl Graph {
     }
 
     fn release(&mut self, id: Id) {
+        self.declared_last = DeclaredLast::default();
         self.nodes[id as usize] = Node::new(Key::new(""), KindId::NONE);
         self.generations[id as usize] += 1;
         self.free.push(id);
@@ -171,9 +187,21 @@ impl Graph {
         self.drop_idle_groups();
     }
 
-    /// Every live vertex that is an item or a key, not a group, in no particular order.
+    /// Every live vertex that is an item or a key, not a group, in the order in which they lie in memory.
     pub(crate) fn ids(&self) -> impl Iterator<Item = Id> + '_ {
-        self.table.iter().map(|(_, id)| *id)
+        self.ids_without(&[])
+    }
+
+    /// The same without those that are marked by their number, which are not looked at.
+    pub(crate) fn ids_without<'a>(&'a self, marked: &'a [bool]) -> impl Iterator<Item = Id> + 'a {
+        let live = |node: &Node| !node.has(Flags::GROUP) && !node.key.as_str().is_empty();
+        let is_marked = |id: Id| marked.get(id as usize).copied().unwrap_or(false);
+        (0_u32..).zip(&self.nodes).filter(move |(id, node)| !is_marked(*id) && live(node)).map(|(id, _)| id)
+    }
+
+    /// How many numbers there are, those that are free included.
+    pub(crate) fn slots(&self) -> usize {
+        self.nodes.len()
     }
 
     /// Whether the number belongs to a live item or key.
@@ -206,6 +234,28 @@ impl Graph {
 
     /// Sets what the item is, and tells in `touched` whose dependencies that met or broke.
     pub(crate) fn set_actual(
+        &mut self,
+        id: Id,
+        actual: Option<ValueRef>,
+        observed: bool,
+        touched: &mut Vec<Id>,
+    ) {
+        self.disturb(id);
+        self.set_actual_as_listed(id, actual, observed, touched);
+    }
+
+    /// Something was learnt about the item, so that its kind is not believed as it was listed. What is read with its
+    /// base is told by the listing of that.
+    pub(crate) fn disturb(&mut self, id: Id) {
+        let (kind, base) = (self[id].kind, self[id].base);
+        self.listings.forget(kind);
+        if base != NO {
+            self.listings.forget(self[base].kind);
+        }
+    }
+
+    /// The same as [`Self::set_actual`] for a value that the listing of the kind stands for.
+    pub(crate) fn set_actual_as_listed(
         &mut self,
         id: Id,
         actual: Option<ValueRef>,
@@ -308,7 +358,7 @@ impl Graph {
                 self.retries.list.push(retry);
                 self.retries.list.len() - 1
             }
-            // Callers with ever-changing jitter reuse the last slot rather than grow without bound.
+            // Callers with ever-changing options reuse the last slot rather than grow without bound.
             None => {
                 let last = self.retries.list.len() - 1;
                 self.retries.list[last] = retry;

@@ -44,6 +44,8 @@ impl Flags {
     pub(crate) const DERIVED: Self = Self(1 << 8);
     /// It was derived when it was made; kept so that leftovers still know their base.
     pub(crate) const WAS_DERIVED: Self = Self(1 << 9);
+    /// It is about to go down in the walk under way, and counted so in its groups.
+    pub(crate) const LEAVING: Self = Self(1 << 10);
 
     pub(crate) fn has(self, other: Self) -> bool {
         self.0 & other.0 != 0

@@ -103,8 +103,7 @@ impl Walk {
             self.queue.push((child, rank));
         } else if state(self, down) == Some(OpState::Waiting) {
             let mut below = core.graph[child].needs.iter().filter(|edge| edge.bits.has(EdgeBits::ACTUAL));
-            let other_leaves =
-                below.any(|edge| self.visit_of(core, edge.target).is_some_and(|visit| visit.leaving));
+            let other_leaves = below.any(|edge| core.graph[edge.target].has(Flags::LEAVING));
             if !other_leaves {
                 self.visits[at as usize].bounce = false;
                 self.stop_leaving(core, child);

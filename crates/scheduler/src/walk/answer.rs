@@ -6,7 +6,7 @@ use super::knots::Knots;
 use super::{Core, How, Op, OpAct, OpState, Walk};
 use crate::graph::node::{Awaited, EdgeBits, Failed, Flags, Id, NO};
 use crate::operation::{Act, Answer, Failure, OpId, Operation};
-use crate::record::{Action, Cause, Marks, Step};
+use crate::record::{Action, Cause, Marks, Step, TxnType};
 use crate::txn::OnFailure;
 use crate::value::Facts;
 
@@ -217,7 +217,10 @@ impl Walk {
             | Answer::Accepted { .. }
             | Answer::Found(_)
             | Answer::Absent
-            | Answer::Listed(_) => {
+            | Answer::Listed(_)
+            | Answer::ListedAs(..)
+            | Answer::AsListed
+            | Answer::NotAsListed => {
                 let failure =
                     Failure::lasting("the actuator gave an answer that does not belong to the operation");
                 if reads { self.read(core, op, Err(failure)) } else { self.fail_op(core, op, failure) }
@@ -293,7 +296,12 @@ impl Walk {
                 }
                 let foreign = action != Action::Create && node.has(Flags::OBSERVED);
                 let declared = node.declared.clone();
-                core.graph.set_actual(id, declared, foreign, &mut self.touched);
+                let visit = &self.visits[core.graph[id].visit as usize];
+                if action == Action::Adopt && visit.listed {
+                    core.graph.set_actual_as_listed(id, declared, foreign, &mut self.touched);
+                } else {
+                    core.graph.set_actual(id, declared, foreign, &mut self.touched);
+                }
                 let mut dropped = Vec::new();
                 core.graph.settle_edges(id, &mut dropped);
                 self.release_held(core, &dropped, rank);
@@ -305,7 +313,10 @@ impl Walk {
                 self.take_away(core, id);
                 self.wait_for_foreign_base(core, id);
             }
-            Action::Release => node.flags.set(Flags::APPLIED, false),
+            Action::Release => {
+                node.flags.set(Flags::APPLIED, false);
+                core.graph.disturb(id);
+            }
             Action::Hold | Action::Drop | Action::Observe | Action::Forget | Action::Refuse => {}
             Action::Retrieve | Action::Miss | Action::Settle => {}
         }
@@ -352,6 +363,7 @@ impl Walk {
         node.changed_by = self.seq;
         let value = if action == Action::Delete { None } else { node.declared.clone() };
         node.rare().awaited = Some(Awaited { action, value, deadline });
+        core.graph.disturb(id);
         if let Some(mut step) = step {
             step.after = core.graph.side(id);
             step.note = None;
@@ -391,6 +403,10 @@ impl Walk {
         let retried = self.is_retry && self.visit_of(core, base).is_some_and(|visit| visit.own);
         let attempts = if retried { self.attempt } else { 0 };
         let will_revert = self.on_failure == OnFailure::Revert && !self.reverting && self.is_own(core, id);
+        // A resync of what is declares nothing: its retry, if it has one, stands in for what each item was declared with.
+        if self.retry.is_some() && matches!(self.txn_type, TxnType::DownstreamResync) {
+            core.graph[id].retry = core.graph.retry_number(self.retry);
+        }
         let next_attempt = core
             .graph
             .retry_of(id)

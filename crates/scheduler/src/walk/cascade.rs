@@ -219,10 +219,9 @@ impl Walk {
             // What was not made here gets its old value back if the transaction fails, whoever asked for the change.
             self.remember(core, at);
         }
-        let visit = &mut self.visits[at as usize];
-        visit.choice = choice;
-        if !visit.leaving
-            && matches!(choice, Choice::Delete | Choice::Recreate)
+        self.visits[at as usize].choice = choice;
+        if matches!(choice, Choice::Delete | Choice::Recreate)
+            && !core.graph[id].has(Flags::LEAVING)
             && !core.graph[id].has(Flags::HELD)
         {
             self.downs.push(at);
@@ -290,11 +289,11 @@ impl Walk {
     pub(crate) fn spread_downs(&mut self, core: &mut Core) {
         loop {
             while let Some(at) = self.downs.pop() {
-                if self.visits[at as usize].leaving {
+                let (id, rank) = (self.visits[at as usize].id, self.visits[at as usize].rank);
+                if core.graph[id].has(Flags::LEAVING) {
                     continue;
                 }
-                self.visits[at as usize].leaving = true;
-                let (id, rank) = (self.visits[at as usize].id, self.visits[at as usize].rank);
+                core.graph[id].flags.set(Flags::LEAVING, true);
                 self.spread_to_dependents(core, id, rank);
                 for slot in 0..core.graph[id].member_of().len() {
                     let (group, _) = core.graph[id].member_of()[slot];
@@ -350,9 +349,9 @@ impl Walk {
     }
 
     /// The vertex has left, or stays after all.
-    pub(crate) fn stop_leaving(&mut self, core: &mut Core, id: Id) {
-        let Some(visit) = self.visits.get_mut(core.graph[id].visit as usize) else { return };
-        if std::mem::take(&mut visit.leaving) {
+    pub(crate) fn stop_leaving(&self, core: &mut Core, id: Id) {
+        if core.graph[id].has(Flags::LEAVING) {
+            core.graph[id].flags.set(Flags::LEAVING, false);
             core.graph.count_in_groups(id, |group| group.leaving -= 1);
         }
     }

@@ -33,12 +33,7 @@ impl Walk {
         let mut open = vec![id];
         while let Some(id) = open.pop() {
             if let Some(group) = core.graph[id].group() {
-                open.extend(
-                    group
-                        .members
-                        .iter()
-                        .filter(|member| self.visit_of(core, **member).is_some_and(|visit| visit.leaving)),
-                );
+                open.extend(group.members.iter().filter(|member| core.graph[**member].has(Flags::LEAVING)));
                 continue;
             }
             if core.graph[id].has(Flags::HELD) {
@@ -54,8 +49,7 @@ impl Walk {
             }
             let below = core.graph[id].needs.iter().filter(|edge| edge.bits.has(EdgeBits::ACTUAL));
             open.extend(below.map(|edge| edge.target).filter(|target| {
-                core.graph[*target].has(Flags::GROUP)
-                    || self.visit_of(core, *target).is_some_and(|visit| visit.leaving)
+                core.graph[*target].has(Flags::GROUP) || core.graph[*target].has(Flags::LEAVING)
             }));
         }
     }

@@ -101,6 +101,8 @@ pub(crate) struct Visit {
     pub(crate) bounce: bool,
     /// The transaction names it.
     pub(crate) own: bool,
+    /// What it is was taken from a listing in this transaction.
+    pub(crate) listed: bool,
     /// It stood like this before.
     pub(crate) was: State,
     /// As it was before, and as the last step told it.
@@ -113,8 +115,6 @@ pub(crate) struct Visit {
     /// It was there before the transaction, which is on its way back: it comes back whatever a creation would need.
     pub(crate) comes_back: bool,
     saved: Saved,
-    /// It is counted as leaving in its groups.
-    pub(crate) leaving: bool,
     /// Something was noted at staging, to be shown: observed, forgotten, refused.
     pub(crate) note: Option<Action>,
 }
@@ -239,6 +239,8 @@ pub(crate) struct Walk {
     pub(crate) decided: u32,
     /// Items that the transaction names and that were declared like this already.
     pub(crate) unchanged: Vec<Id>,
+    /// Whether one of them, or what it derives, was waiting when that was found.
+    pub(crate) unchanged_waits: bool,
     /// Vertices whose dependencies changed and that go on waiting.
     pub(crate) stirred: Vec<Id>,
     /// Vertices that may have become blank.
@@ -315,6 +317,7 @@ impl Walk {
             touched: Vec::new(),
             decided: 0,
             unchanged: Vec::new(),
+            unchanged_waits: false,
             stirred,
             leavings,
             planned: None,
@@ -384,6 +387,7 @@ impl Walk {
             how: How::Unknown,
             bounce: false,
             own: false,
+            listed: false,
             was,
             told: first.clone(),
             first,
@@ -392,7 +396,6 @@ impl Walk {
             fresh: false,
             comes_back: false,
             saved: Saved::Nothing,
-            leaving: false,
             note: None,
         });
         at

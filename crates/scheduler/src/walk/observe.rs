@@ -43,6 +43,7 @@ impl Walk {
             core.graph[id].is_observed() || (!core.graph[id].exists() && seen.origin == Origin::Observed);
         core.graph[id].facts.clone_from(&seen.facts);
         if unchanged {
+            core.graph.disturb(id);
             return;
         }
         self.visits[at as usize].note =

@@ -8,14 +8,21 @@ use crate::dependency::{Need, Until};
 use crate::descriptor::Transition;
 use crate::graph::node::{EdgeBits, Flags, Id, NO, Refused};
 use crate::record::{Action, Cause};
+use crate::staging::is_waiting;
 use crate::state::FieldError;
 use crate::txn::Change;
 use crate::value::ValueRef;
 
 impl Walk {
     /// Declares a value for a base item.
-    pub(crate) fn stage_put(&mut self, core: &mut Core, change: &Change, value: &ValueRef, rank: u32) -> Id {
-        let id = core.graph.intern_key(&change.key, &core.registry);
+    pub(crate) fn stage_put(
+        &mut self,
+        core: &mut Core,
+        id: Id,
+        change: &Change,
+        value: &ValueRef,
+        rank: u32,
+    ) {
         let retry = core.graph.retry_number(self.retry);
         if is_settled(core, id, value) {
             let node = &mut core.graph[id];
@@ -25,7 +32,10 @@ impl Walk {
                 node.rare().labels.clone_from(&change.labels);
             }
             self.unchanged.push(id);
-            return id;
+            let derived = &core.graph[id].derived;
+            self.unchanged_waits |=
+                is_waiting(&core.graph, id) || derived.iter().any(|child| is_waiting(&core.graph, *child));
+            return;
         }
         let at = self.stage(core, id, rank);
         self.visits[at as usize].own = true;
@@ -36,7 +46,6 @@ impl Walk {
             node.rare().labels.clone_from(&change.labels);
         }
         self.declare(core, id, value, rank);
-        id
     }
 
     /// Declares the value again that the vertex has: tries again what failed, compares again what was read.
@@ -306,7 +315,12 @@ fn is_settled(core: &Core, id: Id, value: &ValueRef) -> bool {
         && !node.has(Flags::MISSING)
         && !node.has(Flags::STUCK)
         && if node.exists() {
-            node.has(Flags::APPLIED) && node.has(Flags::GOAL) && node.actual.as_ref() == Some(value)
+            // What was applied is most often the very value that was declared, which was compared above.
+            let applied =
+                |(actual, declared): (&ValueRef, &ValueRef)| actual.is_identical(declared) || actual == value;
+            node.has(Flags::APPLIED)
+                && node.has(Flags::GOAL)
+                && node.actual.as_ref().zip(node.declared.as_ref()).is_some_and(applied)
         } else {
             !node.has(Flags::GOAL)
         }

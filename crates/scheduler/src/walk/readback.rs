@@ -102,6 +102,7 @@ impl Walk {
                 let observed = origin.map_or(was_observed, |origin| origin == Origin::Observed);
                 let rank = self.rank_of(core, id);
                 core.graph[id].facts = facts;
+                core.graph.disturb(id);
                 if observed != was_observed || !is_equivalent(core, id, &value) {
                     core.graph.set_actual(id, Some(value.clone()), observed, &mut self.touched);
                     self.enqueue_touched(rank);
@@ -237,7 +238,7 @@ pub(crate) fn is_as_applied(core: &Core, id: Id, read: &ValueRef) -> bool {
         return false;
     };
     node.has(Flags::APPLIED)
-        && actual.is_identical(declared)
+        && actual == declared
         && core.registry.descriptor(kind).transition(&node.key, read, declared) == Transition::Same
 }
 

@@ -69,7 +69,8 @@ impl House {
         let mishaps = |at: usize| self.handlers[at].mind().mishaps.afresh();
         let (mut again, handlers) = self.make(&mut World::default(), mishaps)?;
         let kinds = EventKinds::default().with::<Planned>();
-        replay(&mut again, lines, &kinds, &read_value, |_| {})?;
+        let describe = |kind: &serde_json::Value| Err(format!("{kind} was never added"));
+        replay(&mut again, lines, &kinds, &read_value, &describe, |_| {})?;
         Ok(handlers)
     }
 }

@@ -140,7 +140,7 @@ impl House {
             let made = self.make(&mut world, |_| Mishaps::default());
             self.world = world;
             let (mut events, handlers) = made?;
-            events.record(Clock::default().now());
+            events.record("", Clock::default().now());
             self.producer = Some(events.producer());
             (self.events, self.handlers) = (Some(events), handlers);
         }

@@ -130,6 +130,8 @@ pub enum Command {
     History,
     /// `world`: what exists.
     World,
+    /// `reads KIND`: how the whole kind was answered for since this was asked last.
+    Reads(String),
 }
 
 /// A span of time.

@@ -98,6 +98,10 @@ impl Runner for Scenario {
                 let text = self.world.dump();
                 return Ok(if text.is_empty() { "empty\n".to_owned() } else { text });
             }
+            Command::Reads(kind) => {
+                let readings = self.world.take_readings(kind);
+                return Ok(readings.into_iter().map(|how| format!("{kind} {how}\n")).collect());
+            }
         }
         Ok(String::new())
     }

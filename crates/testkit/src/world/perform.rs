@@ -1,11 +1,11 @@
 //! Performing operations, with the faults that were planned for them.
 
 use kilter_scheduler::{
-    Act, Action, Answer, Facts, Failure, Key, Observation, OpId, Operation, Origin, Reads, Retrieved,
-    ValueRef,
+    Act, Action, Answer, Facts, Failure, Key, Listing, Observation, OpId, Operation, Origin, Reads,
+    Retrieved, ValueRef,
 };
 
-use super::{Doubt, Effect, Index, Logged, Mishap, Told, World};
+use super::{Doubt, Effect, Index, Logged, Mishap, Thing, Told, World};
 use crate::attrs::Attrs;
 use crate::kinds::TestKind;
 
@@ -111,18 +111,78 @@ impl World {
                 self.tell(key);
                 self.retrieved(key).map_or(Answer::Absent, Answer::Found)
             }
-            Act::RetrieveAll { .. } => {
-                let of_kind = |key: &Key| kind.pattern().matches(key.as_str());
-                let mut keys: Vec<Key> = self.things.keys().chain(self.told.keys()).cloned().collect();
-                keys.sort();
-                keys.dedup();
-                keys.retain(of_kind);
-                for key in &keys {
-                    self.tell(key);
-                }
-                Answer::Listed(keys.iter().filter_map(|key| self.retrieved(key)).collect())
+            Act::RetrieveAll { since, .. } => {
+                let answer = self.list(kind, *since);
+                let how = match answer {
+                    Answer::AsListed => "as listed",
+                    Answer::NotAsListed => "not as listed",
+                    Answer::Done { .. }
+                    | Answer::Accepted { .. }
+                    | Answer::Failed(_)
+                    | Answer::Found(_)
+                    | Answer::Absent
+                    | Answer::Listed(_)
+                    | Answer::ListedAs(..) => "listed",
+                };
+                self.readings.push((kind.name(), how));
+                answer
             }
         }
+    }
+
+    /// Lists a kind, unless it is as the listing that is asked about.
+    fn list(&mut self, kind: &TestKind, since: Option<Listing>) -> Answer {
+        let mut keys: Vec<Key> = self.things.keys().chain(self.told.keys()).cloned().collect();
+        keys.sort();
+        keys.dedup();
+        keys.retain(|key| kind.pattern().matches(key.as_str()));
+        let there = |world: &Self, key: &Key| {
+            let thing = world.things.get(key)?;
+            Some((key.clone(), Thing { value: world.readable(key)?, ..thing.clone() }))
+        };
+        let now: Vec<(Key, Thing)> = keys.iter().filter_map(|key| there(self, key)).collect();
+        if since.is_some() && self.listings.get(kind.name()).is_none_or(|(known, _)| Some(*known) != since) {
+            return Answer::NotAsListed;
+        }
+        if since.is_some() {
+            let (_, then) = &self.listings[kind.name()];
+            if *then != now {
+                return Answer::NotAsListed;
+            }
+            for key in &keys {
+                self.check_believed(kind, key, there(self, key).as_ref().map(|(_, thing)| thing));
+            }
+        }
+        for key in &keys {
+            self.tell(key);
+        }
+        if since.is_some() {
+            return Answer::AsListed;
+        }
+        let listed = keys.iter().filter_map(|key| self.retrieved(key)).collect();
+        self.last_listing += 1;
+        let listing = Listing(self.last_listing);
+        self.listings.insert(kind.name(), (listing, now));
+        Answer::ListedAs(listing, listed)
+    }
+
+    /// Panics if the agent asked about a listing although it was told something else since.
+    fn check_believed(&self, kind: &TestKind, key: &Key, listed: Option<&Thing>) {
+        if self.doubts.contains_key(key) {
+            return;
+        }
+        let told = self.told.get(key);
+        let agree = match (told, listed) {
+            (Some(told), Some(listed)) => {
+                let indexes_agree = told.index.is_none_or(|index| index == listed.index);
+                kind.same(&told.value, &listed.value) && told.origin == listed.origin && indexes_agree
+            }
+            (told, listed) => told.is_none() && listed.is_none(),
+        };
+        assert!(
+            agree,
+            "`{key}` is listed as {listed:?}, and the agent, which knows {told:?}, asked only about that"
+        );
     }
 
     fn retrieved(&self, key: &Key) -> Option<Retrieved> {

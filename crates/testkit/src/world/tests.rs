@@ -40,7 +40,13 @@ fn index(answer: &Answer) -> Option<u64> {
     match answer {
         Answer::Done { facts } => Some(facts.as_ref()?.downcast::<Index>()?.0),
         Answer::Found(found) => Some(found.facts.as_ref()?.downcast::<Index>()?.0),
-        Answer::Accepted { .. } | Answer::Failed(_) | Answer::Absent | Answer::Listed(_) => None,
+        Answer::Accepted { .. }
+        | Answer::Failed(_)
+        | Answer::Absent
+        | Answer::Listed(_)
+        | Answer::ListedAs(..)
+        | Answer::AsListed
+        | Answer::NotAsListed => None,
     }
 }
 

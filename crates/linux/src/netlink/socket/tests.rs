@@ -22,9 +22,13 @@ fn blackhole(at: u32, flags: u16) -> Message {
 }
 
 fn routes(requests: &mut Requests) -> usize {
+    try_routes(requests).unwrap()
+}
+
+fn try_routes(requests: &mut Requests) -> Result<usize, Refusal> {
     let mut all = Message::new(rtnl::GETROUTE, 0).body(&[2, 0, 0, 0, 0, 75, 0, 0, 0, 0, 0, 0]);
     all.u32(15, 254);
-    requests.dump(&all, || 0, |count, _| *count += 1).unwrap()
+    requests.dump(&all, || 0, |count, _| *count += 1)
 }
 
 #[test]
@@ -92,10 +96,46 @@ fn a_dump_that_others_disturb_is_made_again() {
                 crate::space::inside(&handle, churn).unwrap();
             });
             for _ in 0..50 {
-                let found = routes(requests);
-                assert!((4000..=4001).contains(&found), "{found}");
+                match try_routes(requests) {
+                    Ok(found) => assert!((4000..=4001).contains(&found), "{found}"),
+                    Err(refusal) => assert!(refusal.is(Errno::AGAIN), "{refusal}"),
+                }
             }
             stop.store(true, Ordering::Relaxed);
+        });
+    });
+}
+
+/// One message of a dump that was interrupted.
+fn interrupted(kind: u16, seq: [u8; 4]) -> Vec<u8> {
+    const MULTI: u16 = 2;
+    let flags = (MULTI | flag::DUMP_INTERRUPTED).to_ne_bytes();
+    let mut message = [&20_u32.to_ne_bytes()[..], &kind.to_ne_bytes(), &flags, &seq].concat();
+    message.resize(20, 0);
+    message
+}
+
+#[test]
+fn a_dump_that_is_interrupted_each_time_is_an_error_that_may_go_away() {
+    in_a_fresh_namespace(|requests| {
+        let pair =
+            rustix::net::socketpair(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None);
+        let (near, far) = pair.unwrap();
+        requests.socket = near;
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut buffer = [0; 4096];
+                for _ in 0..DUMPS {
+                    let (length, _) = rustix::net::recv(&far, &mut buffer, RecvFlags::empty()).unwrap();
+                    assert!(length >= 16);
+                    let seq = buffer[8..12].try_into().unwrap();
+                    let answer = [interrupted(rtnl::NEWROUTE, seq), interrupted(control::DONE, seq)].concat();
+                    rustix::net::send(&far, &answer, SendFlags::empty()).unwrap();
+                }
+            });
+            let refusal = try_routes(requests).unwrap_err();
+            assert!(refusal.is(Errno::AGAIN) && refusal.is_retriable(), "{refusal}");
+            assert!(refusal.to_string().contains("the table changed while it was read, 8 times in a row"));
         });
     });
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use kilter_pubsub::{ItemKey, Publisher, SessionId, Stamp, Topic, ViewChange};
+use kilter_pubsub::{ItemKey, LogId, Mark, Publisher, SessionId, Stamp, Topic, ViewChange};
 
 use super::store::Items;
 use super::world::World;
@@ -79,7 +79,7 @@ impl World {
             let is_true = self.store.lives.iter().rev().any(|life| {
                 held == life.at(&status.topic, applied) && (life.rev >= applied || self.store.lives.len() > 1)
             });
-            let excused = self.distributors.iter().any(|one| one.lost_commits_ever());
+            let excused = self.excuse_values || self.distributors.iter().any(|one| one.lost_commits_ever());
             if !is_true && !excused {
                 let should = self.store.life().at(&status.topic, applied);
                 return Err(format!("G3: {} at {applied} is {held:?}, not {should:?}", status.topic));
@@ -101,6 +101,35 @@ impl World {
         Ok(())
     }
 
+    /// G5: whoever has heard where topics stand has what there is of them, or knows that something is missing.
+    pub(crate) fn check_marks(&mut self, index: usize, log: LogId, marks: &[Mark]) {
+        let Some(core) = self.subscribers[index].core.as_ref().filter(|core| core.log_id() == Some(log))
+        else {
+            return;
+        };
+        let topics = core.topics();
+        let unnoticed = marks.iter().find(|mark| {
+            let status = topics.iter().find(|status| status.topic == mark.topic);
+            status.is_some_and(|status| status.is_live && status.applied < Some(mark.last))
+        });
+        if let Some(mark) = unnoticed {
+            let what = format!("G5: s{index} does not notice that {} is at {}", mark.topic, mark.last);
+            self.fail(what);
+        }
+    }
+
+    /// G4: whoever never lost more than the log holds got each topic whole once, when it began to follow it.
+    pub(crate) fn check_whole(&mut self) {
+        for index in 0..self.subscribers.len() {
+            let process = &self.subscribers[index];
+            let Some(core) = &process.core else { continue };
+            let (counts, follows) = (core.counts(), process.follows);
+            if counts.deltas > 0 || counts.snapshots > follows {
+                self.fail(format!("G4: s{index} began to follow {follows} times: {counts:?}"));
+            }
+        }
+    }
+
     /// G6 of distributors: the log and the windows are bounded.
     fn examine_memory(&self) -> Result<(), String> {
         for process in &self.distributors {
@@ -109,6 +138,9 @@ impl World {
             let (slices, bytes) = publisher.log_size();
             if slices > self.settings.log_slices || bytes > self.settings.log_bytes {
                 return Err(format!("G6: a log of {slices} slices and {bytes} bytes"));
+            }
+            if publisher.served() > self.settings.snapshots {
+                return Err(format!("F32: {} are served at a time", publisher.served()));
             }
             for subscriber in &self.subscribers {
                 let queued = subscriber.connection_name().map_or(0, |name| publisher.queued(SessionId(name)));

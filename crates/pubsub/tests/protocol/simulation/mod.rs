@@ -5,6 +5,7 @@
 //! matrix.
 
 pub(crate) mod check;
+pub(crate) mod clock;
 pub(crate) mod network;
 pub(crate) mod random;
 pub(crate) mod store;

@@ -92,6 +92,18 @@ impl Store {
         rev
     }
 
+    /// Puts an item only if it is still in the version that its writer has read; nothing if it is not, or if the store is
+    /// away.
+    pub(crate) fn commit_if(
+        &mut self,
+        expected: Option<Revision>,
+        put: (Topic, ItemKey, Vec<u8>),
+    ) -> Option<Revision> {
+        let home = self.home(&put.1);
+        let version = home.and_then(|home| Some(self.life().now(&home).get(&put.1)?.0));
+        (self.available && version == expected).then(|| self.commit(&[put], &[]))
+    }
+
     /// Restores the state of an earlier revision: another life, in which numbers mean something else.
     pub(crate) fn restore(&mut self, rev: Revision, log: LogId) {
         let life = self.life();

@@ -5,19 +5,20 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use kilter_pubsub::{
-    Delivery, Distributor, ItemKey, LogId, Message, Mirror, Moment, Notice, Output, Report, Request,
-    Revision, SessionId, Settings, Subscriber, Tail, Topic, wire,
+    Delivery, Digest, Distributor, ItemKey, LogId, Mark, Message, Mirror, Moment, Nearness, Notice, Output,
+    Report, Request, Revision, SessionId, Settings, Subscriber, Tail, Topic, wire,
 };
 use kilter_testkit::dice::Dice;
 
 use super::check::Witness;
+use super::clock::Clock;
 use super::network::{Arrival, Network, Weather};
 use super::store::Store;
 
 pub(crate) struct DistributorProcess {
     pub(crate) core: Option<Distributor>,
     life: u64,
-    offset: u64,
+    clock: Clock,
     watch: Option<(u64, Revision)>,
     /// Commits that its watch will lose.
     pub(crate) lost_commits: usize,
@@ -25,6 +26,8 @@ pub(crate) struct DistributorProcess {
     /// Whether it can reach the store.
     pub(crate) source_reachable: bool,
     pub(crate) notices: Vec<Notice>,
+    /// When it said last where a topic with items stands.
+    beats: BTreeMap<Topic, u64>,
 }
 
 impl DistributorProcess {
@@ -37,7 +40,7 @@ impl DistributorProcess {
 pub(crate) struct SubscriberProcess {
     pub(crate) core: Option<Subscriber>,
     life: u64,
-    offset: u64,
+    clock: Clock,
     connection: Option<u64>,
     pub(crate) witness: Witness,
     pub(crate) reports: Vec<(u64, Report)>,
@@ -46,10 +49,18 @@ pub(crate) struct SubscriberProcess {
     /// Whether it can reach the store.
     pub(crate) source_reachable: bool,
     pub(crate) received_bytes: usize,
+    /// Bytes of answers with items: what was sent again.
+    pub(crate) resent_bytes: usize,
+    /// For how long its publisher last said to have no word from the store.
+    pub(crate) told_stale_ms: u64,
     /// What the subscriber sent, by the name of the message.
     pub(crate) sent: BTreeMap<&'static str, u64>,
+    /// What the subscriber heard, by the name of the message.
+    pub(crate) heard: BTreeMap<&'static str, u64>,
     /// Frames that will arrive as rubbish.
     pub(crate) garble: usize,
+    /// How often it began to follow a topic of which it held nothing.
+    pub(crate) follows: u64,
     /// Whether its machine is suspended.
     pub(crate) suspended: bool,
     pub(crate) mirror: Option<Mirror>,
@@ -84,6 +95,10 @@ pub(crate) struct World {
     pub(crate) in_flight: usize,
     /// Pairs of subscriber and distributor that cannot reach each other.
     pub(crate) cut: BTreeSet<(usize, usize)>,
+    /// When subscribers said who they are.
+    pub(crate) hellos: Vec<u64>,
+    /// How much clocks gain or lose at most, in millionths.
+    pub(crate) drift: u32,
     pub(crate) dice: Dice,
     network: Network,
     connections: BTreeMap<u64, Connection>,
@@ -91,6 +106,8 @@ pub(crate) struct World {
     next_watch: u64,
     /// Microseconds.
     pub(crate) now: u64,
+    /// Whether values need not be those of the store.
+    pub(crate) excuse_values: bool,
     pub(crate) trace: Option<Vec<String>>,
     pub(crate) broken: Option<String>,
 }
@@ -116,12 +133,15 @@ impl World {
             weather: Weather { delay: 2, ..Weather::default() },
             in_flight: 16,
             cut: BTreeSet::new(),
+            hellos: Vec::new(),
+            drift: 0,
             dice: Dice::new(seed),
             network: Network::default(),
             connections: BTreeMap::new(),
             next_connection: 0,
             next_watch: 0,
             now: 0,
+            excuse_values: false,
             trace: None,
             broken: None,
         }
@@ -139,25 +159,29 @@ impl World {
         self.broken.get_or_insert(what);
     }
 
-    fn at(&self, offset: u64) -> Moment {
-        Moment(Duration::from_micros(self.now + offset))
+    fn at(&self, clock: Clock) -> Moment {
+        clock.at(self.now)
     }
 
-    /// A clock that begins anywhere within an hour.
-    fn clock(&mut self) -> u64 {
-        self.dice.below(3_600_000_000) as u64
+    /// A clock that begins anywhere within an hour, and gains or loses.
+    fn clock(&mut self) -> Clock {
+        let offset = self.dice.below(3_600_000_000) as u64;
+        let drift = self.drift as usize;
+        let gain = if drift == 0 { 0 } else { self.dice.below(2 * drift + 1) as i32 - self.drift as i32 };
+        Clock { offset, gain }
     }
 
     pub(crate) fn add_distributor(&mut self) -> usize {
         self.distributors.push(DistributorProcess {
             core: None,
             life: 0,
-            offset: 0,
+            clock: Clock::default(),
             watch: None,
             lost_commits: 0,
             has_lost: false,
             source_reachable: true,
             notices: Vec::new(),
+            beats: BTreeMap::new(),
         });
         let index = self.distributors.len() - 1;
         self.start_distributor(index);
@@ -165,14 +189,15 @@ impl World {
     }
 
     pub(crate) fn start_distributor(&mut self, index: usize) {
-        let (offset, instance) = (self.clock(), u128::from(self.dice.number()));
+        let (clock, instance) = (self.clock(), u128::from(self.dice.number()));
         let (settings, delivery, tail, seed) =
             (self.settings.clone(), self.delivery, self.tail, self.dice.number());
-        let now = self.at(offset);
+        let now = self.at(clock);
         let process = &mut self.distributors[index];
         process.life += 1;
-        process.offset = offset;
+        process.clock = clock;
         process.watch = None;
+        process.beats.clear();
         process.core = Some(Distributor::new(settings, delivery, tail, instance, seed, now));
         self.note(|| format!("d{index} starts"));
         self.drive_distributor(index);
@@ -199,15 +224,19 @@ impl World {
         self.subscribers.push(SubscriberProcess {
             core: None,
             life: 0,
-            offset: 0,
+            clock: Clock::default(),
             connection: None,
             witness: Witness::default(),
             reports: Vec::new(),
             slowness: 0,
             source_reachable: true,
             received_bytes: 0,
+            resent_bytes: 0,
+            told_stale_ms: 0,
             sent: BTreeMap::new(),
+            heard: BTreeMap::new(),
             garble: 0,
+            follows: 0,
             suspended: false,
             mirror: None,
         });
@@ -217,8 +246,8 @@ impl World {
     }
 
     pub(crate) fn start_subscriber(&mut self, index: usize, topics: &[Topic], from_mirror: bool) {
-        let (offset, instance, seed) = (self.clock(), u128::from(self.dice.number()), self.dice.number());
-        let now = self.at(offset);
+        let (clock, instance, seed) = (self.clock(), u128::from(self.dice.number()), self.dice.number());
+        let now = self.at(clock);
         let addresses = (0..self.distributors.len()).map(|number| number.to_string());
         let mut core =
             Subscriber::new(self.settings.clone(), format!("s{index}"), instance, addresses, seed, now);
@@ -227,11 +256,13 @@ impl World {
         if let Some(mirror) = process.mirror.take().filter(|_| from_mirror) {
             core.restore(mirror);
         }
+        process.follows = 0;
         for topic in topics {
+            process.follows += u64::from(!core.followed().any(|known| known == topic));
             core.follow(topic.clone(), now);
         }
         process.life += 1;
-        process.offset = offset;
+        process.clock = clock;
         process.core = Some(core);
         self.note(|| format!("s{index} starts, from its mirror: {from_mirror}"));
         self.drive_subscriber(index);
@@ -266,8 +297,10 @@ impl World {
     }
 
     pub(crate) fn follow(&mut self, subscriber: usize, topic: &Topic) {
-        let now = self.at(self.subscribers[subscriber].offset);
-        if let Some(core) = &mut self.subscribers[subscriber].core {
+        let now = self.at(self.subscribers[subscriber].clock);
+        let process = &mut self.subscribers[subscriber];
+        if let Some(core) = &mut process.core {
+            process.follows += u64::from(!core.followed().any(|known| known == topic));
             core.follow(topic.clone(), now);
         }
         self.note(|| format!("s{subscriber} follows {topic}"));
@@ -282,9 +315,15 @@ impl World {
         self.drive_subscriber(subscriber);
     }
 
+    /// How near a subscriber is to what is published.
+    pub(crate) fn nearness(&self, subscriber: usize) -> Nearness {
+        let process = &self.subscribers[subscriber];
+        process.core.as_ref().expect("it runs").nearness(self.at(process.clock))
+    }
+
     /// A writer pokes a distributor.
     pub(crate) fn poke(&mut self, index: usize) {
-        let now = self.at(self.distributors[index].offset);
+        let now = self.at(self.distributors[index].clock);
         if let Some(core) = &mut self.distributors[index].core {
             core.poke(now);
         }
@@ -293,7 +332,7 @@ impl World {
 
     /// The consumer of a subscriber refuses an item.
     pub(crate) fn refuse(&mut self, subscriber: usize, topic: &Topic, item: &ItemKey) {
-        let now = self.at(self.subscribers[subscriber].offset);
+        let now = self.at(self.subscribers[subscriber].clock);
         if let Some(core) = &mut self.subscribers[subscriber].core {
             core.refuse(topic, item, "it cannot be used", now);
         }
@@ -320,6 +359,16 @@ impl World {
             self.feed(index);
         }
         rev
+    }
+
+    /// A writer puts an item that it has read in this version; nothing comes of it if somebody else was faster, or if the
+    /// store is away.
+    pub(crate) fn put_if(&mut self, to: &str, key: &str, expected: Option<Revision>) -> Option<Revision> {
+        let value = format!("{key} after {expected:?} {}", self.dice.number()).into_bytes();
+        let rev = self.store.commit_if(expected, (topic(to), item(key), value))?;
+        self.note(|| format!("commit {rev}: put {key} in {to}, which was at {expected:?}"));
+        (0..self.distributors.len()).for_each(|index| self.feed(index));
+        Some(rev)
     }
 
     /// Tells a distributor what its watch has not told yet.
@@ -443,11 +492,11 @@ impl World {
         let mut next = self.network.next_at().map(|at| (at, None));
         let distributors = self.distributors.iter().enumerate().filter_map(|(index, process)| {
             let due = process.core.as_ref()?.deadline()?;
-            Some((since(due, process.offset), Some((true, index))))
+            Some((process.clock.when(due), Some((true, index))))
         });
         let subscribers = self.subscribers.iter().enumerate().filter_map(|(index, process)| {
             let due = process.core.as_ref().filter(|_| !process.suspended)?.deadline()?;
-            Some((since(due, process.offset), Some((false, index))))
+            Some((process.clock.when(due), Some((false, index))))
         });
         for one in distributors.chain(subscribers) {
             if next.is_none_or(|next| one.0 < next.0) {
@@ -463,14 +512,14 @@ impl World {
                 }
             }
             Some((true, index)) => {
-                let now = self.at(self.distributors[index].offset);
+                let now = self.at(self.distributors[index].clock);
                 if let Some(core) = &mut self.distributors[index].core {
                     core.advance(now);
                 }
                 self.drive_distributor(index);
             }
             Some((false, index)) => {
-                let now = self.at(self.subscribers[index].offset);
+                let now = self.at(self.subscribers[index].clock);
                 if let Some(core) = &mut self.subscribers[index].core {
                     core.advance(now);
                 }
@@ -495,7 +544,7 @@ impl World {
                 self.drop_at_distributor(connection);
                 if let Some(index) = subscriber {
                     self.subscribers[index].connection = None;
-                    let now = self.at(self.subscribers[index].offset);
+                    let now = self.at(self.subscribers[index].clock);
                     if let Some(core) = &mut self.subscribers[index].core {
                         core.disconnected(now);
                     }
@@ -531,7 +580,7 @@ impl World {
         if process.life != life {
             return;
         }
-        let now = Moment(Duration::from_micros(self.now + process.offset));
+        let now = process.clock.at(self.now);
         let current = self.next_watch_of(index);
         let Some(core) = self.distributors[index].core.as_mut() else { return };
         match arrival {
@@ -574,11 +623,11 @@ impl World {
             open.open = true;
             open.life = life;
         }
-        let now = self.at(self.distributors[distributor].offset);
+        let now = self.at(self.distributors[distributor].clock);
         if let Some(core) = &mut self.distributors[distributor].core {
             core.publisher().connected(SessionId(connection), now);
         }
-        let now = self.at(self.subscribers[subscriber].offset);
+        let now = self.at(self.subscribers[subscriber].clock);
         if let Some(core) = &mut self.subscribers[subscriber].core {
             core.connected(now);
         }
@@ -592,7 +641,7 @@ impl World {
             return;
         }
         let message = wire::decode(frame).expect("what was encoded is decoded").expect("a known message");
-        let now = self.at(self.distributors[index].offset);
+        let now = self.at(self.distributors[index].clock);
         if let Some(core) = &mut self.distributors[index].core {
             core.publisher().receive(SessionId(connection), message, now);
         }
@@ -612,7 +661,7 @@ impl World {
     }
 
     fn hear(&mut self, index: usize, frame: &Bytes) {
-        let now = self.at(self.subscribers[index].offset);
+        let now = self.at(self.subscribers[index].clock);
         let process = &mut self.subscribers[index];
         let Some(core) = process.core.as_mut().filter(|_| !process.suspended) else { return };
         process.received_bytes += frame.len();
@@ -621,7 +670,19 @@ impl World {
             core.garbled(now);
         } else {
             let message = wire::decode(frame).expect("what was encoded is decoded").expect("a known message");
+            *process.heard.entry(name_of(&message)).or_default() += 1;
+            if matches!(message, Message::Range { .. } | Message::Items { .. }) {
+                process.resent_bytes += frame.len();
+            }
+            let mut beat = None;
+            if let Message::Beat { stale_ms, log, marks, .. } = &message {
+                process.told_stale_ms = *stale_ms;
+                beat = Some((*log, marks.clone()));
+            }
             core.receive(message, now);
+            if let Some((log, marks)) = beat {
+                self.check_marks(index, log, &marks);
+            }
         }
         self.drive_subscriber(index);
     }
@@ -639,14 +700,20 @@ impl World {
         }
         let mut said = Vec::new();
         while let Some(message) = core.publisher().broadcast() {
-            said.push(wire::encode(&message));
+            let marks = if let Message::Beat { marks, .. } = &message { marks.clone() } else { Vec::new() };
+            said.push((marks, wire::encode(&message)));
         }
         let wakes = core.publisher().wakes();
         for notice in notices {
             self.note(|| format!("d{index} notices {notice:?}"));
+            if matches!(notice, Notice::Loaded { .. }) {
+                // Its topics begin anew.
+                self.distributors[index].beats.clear();
+            }
             self.distributors[index].notices.push(notice);
         }
-        for frame in said {
+        for (marks, frame) in said {
+            marks.iter().for_each(|mark| self.check_beat(index, mark));
             self.say(index, &frame);
         }
         for SessionId(connection) in wakes {
@@ -699,6 +766,22 @@ impl World {
         }
     }
 
+    /// G5: whoever says everything to everybody says where a topic stands at least every heartbeat, by its own clock. One
+    /// without items may be forgotten meanwhile.
+    fn check_beat(&mut self, index: usize, mark: &Mark) {
+        let process = &mut self.distributors[index];
+        let clock = process.clock;
+        if mark.digest == Digest::default() {
+            process.beats.remove(&mark.topic);
+            return;
+        }
+        let Some(before) = process.beats.insert(mark.topic.clone(), self.now) else { return };
+        let between = clock.at(self.now).since(clock.at(before));
+        if between > self.settings.heartbeat_interval + Duration::from_millis(2) {
+            self.fail(format!("G5: d{index} said nothing about {} for {between:?}", mark.topic));
+        }
+    }
+
     /// Says something to everybody who listens.
     fn say(&mut self, from: usize, frame: &Bytes) {
         for subscriber in 0..self.subscribers.len() {
@@ -717,7 +800,7 @@ impl World {
     /// Carries frames of a distributor as fast as the other side takes them.
     fn carry(&mut self, index: usize, connection: u64) {
         loop {
-            let now = self.at(self.distributors[index].offset);
+            let now = self.at(self.distributors[index].clock);
             let Some(open) = self.connections.get(&connection).filter(|open| open.open) else { return };
             if open.in_flight >= self.in_flight || self.distributors[index].life != open.life {
                 return;
@@ -817,6 +900,9 @@ impl World {
 
     fn send(&mut self, index: usize, message: &Message) {
         *self.subscribers[index].sent.entry(name_of(message)).or_default() += 1;
+        if matches!(message, Message::Hello { .. }) {
+            self.hellos.push(self.now);
+        }
         let frame = wire::encode(message);
         let Some(connection) = self.subscribers[index].connection else { return };
         if self.happens(self.weather.hostile) {
@@ -828,11 +914,6 @@ impl World {
         open.up_at = at;
         self.network.send(at, Arrival::Up { connection, frame });
     }
-}
-
-fn since(due: Moment, offset: u64) -> u64 {
-    u64::try_from(due.0.as_micros()).unwrap_or(u64::MAX).saturating_sub(offset)
-        + u64::from(!due.0.subsec_nanos().is_multiple_of(1000))
 }
 
 fn show(changes: &[kilter_pubsub::ViewChange]) -> String {
@@ -854,6 +935,9 @@ fn name_of(message: &Message) -> &'static str {
         Message::Ack { .. } => "ack",
         Message::Nack { .. } => "nack",
         Message::Unsubscribe { .. } => "unsubscribe",
+        Message::Txn(_) => "txn",
+        Message::Range { .. } => "range",
+        Message::Lagging { .. } => "lagging",
         _ => "other",
     }
 }

@@ -256,6 +256,10 @@ impl Store for Etcd {
     fn revoke(&self, lease: LeaseId) -> Answer<'_, Committed> {
         self.end_lease(lease).boxed()
     }
+
+    fn remarks(&self) -> Answer<'_, Vec<String>> {
+        async move { Ok(self.warnings().await?.iter().map(ToString::to_string).collect()) }.boxed()
+    }
 }
 
 fn kv(channel: Channel) -> KvClient<Channel> {

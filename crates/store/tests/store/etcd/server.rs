@@ -5,6 +5,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 use kilter_store::Store;
@@ -17,13 +18,25 @@ const DEADLINE: Duration = Duration::from_secs(60);
 /// A server that is ended when it is dropped.
 pub(crate) struct Server {
     child: Option<Child>,
+    program: String,
     arguments: Vec<String>,
     pub(crate) endpoint: String,
     directory: TempDir,
 }
 
+/// The program of the package.
+const PACKAGED: &str = "etcd";
+
+/// A port that was free a moment ago, and is not among those that the system gives to whoever asks for any.
 fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    loop {
+        let number = u32::from(NEXT.fetch_add(1, Ordering::Relaxed)) + std::process::id().wrapping_mul(61);
+        let port = 12_000 + u16::try_from(number % 20_000).unwrap();
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
 }
 
 fn url(scheme: &str, port: u16) -> String {
@@ -38,23 +51,62 @@ impl Server {
 
     /// A cluster of one that speaks `http` or `https` to its clients.
     pub(crate) fn start_as(scheme: &str, more: &[&str]) -> Self {
-        let (client, peer) = (free_port(), url("http", free_port()));
-        let mut server = Self::member("one", scheme, client, &peer, &format!("one={peer}"));
-        server.arguments.extend(["--heartbeat-interval=50", "--election-timeout=500"].map(str::to_owned));
-        server.arguments.extend(more.iter().map(|&argument| argument.to_owned()));
-        server.run();
-        server
+        Self::start_program(PACKAGED, scheme, more)
+    }
+
+    /// The same, of another program. Where somebody else takes a port meanwhile, others are tried.
+    pub(crate) fn start_program(program: &str, scheme: &str, more: &[&str]) -> Self {
+        let deadline = Instant::now() + DEADLINE;
+        loop {
+            let (client, peer) = (free_port(), url("http", free_port()));
+            let mut server = Self::member("one", scheme, client, &peer, &format!("one={peer}"));
+            program.clone_into(&mut server.program);
+            server.arguments.extend(["--heartbeat-interval=50", "--election-timeout=500"].map(str::to_owned));
+            server.arguments.extend(more.iter().map(|&argument| argument.to_owned()));
+            server.run();
+            if server.is_up(deadline) {
+                return server;
+            }
+        }
     }
 
     /// A cluster of three.
     pub(crate) fn cluster() -> [Self; 3] {
-        let members = ["one", "two", "three"].map(|name| (name, free_port(), url("http", free_port())));
-        let initial = members.each_ref().map(|(name, _, peer)| format!("{name}={peer}")).join(",");
-        members.map(|(name, client, peer)| {
-            let mut server = Self::member(name, "http", client, &peer, &initial);
-            server.run();
-            server
-        })
+        let deadline = Instant::now() + DEADLINE;
+        loop {
+            let members = ["one", "two", "three"].map(|name| (name, free_port(), url("http", free_port())));
+            let initial = members.each_ref().map(|(name, _, peer)| format!("{name}={peer}")).join(",");
+            let mut servers = members.map(|(name, client, peer)| {
+                let mut server = Self::member(name, "http", client, &peer, &initial);
+                server.run();
+                server
+            });
+            if servers.iter_mut().all(|server| server.is_up(deadline)) {
+                return servers;
+            }
+        }
+    }
+
+    /// Waits until it listens; not if it ended before, because somebody else has its port.
+    fn is_up(&mut self, deadline: Instant) -> bool {
+        let (_, address) = self.endpoint.split_once("://").unwrap();
+        let child = self.child.as_mut().expect("it was started");
+        loop {
+            let is_listening = TcpStream::connect(address).is_ok();
+            let has_ended = child.try_wait().unwrap().is_some();
+            if is_listening && !has_ended {
+                return true;
+            }
+            if has_ended || Instant::now() > deadline {
+                let log = std::fs::read_to_string(self.directory.path().join("log")).unwrap_or_default();
+                assert!(
+                    Instant::now() < deadline && log.contains("address already in use"),
+                    "no etcd: {log}"
+                );
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(20)); // until the deadline
+        }
     }
 
     fn member(name: &str, scheme: &str, client: u16, peer: &str, initial: &str) -> Self {
@@ -72,7 +124,7 @@ impl Server {
             "--experimental-watch-progress-notify-interval=1s".to_owned(),
             "--log-level=warn".to_owned(),
         ];
-        Self { child: None, arguments: arguments.into(), endpoint, directory }
+        Self { child: None, program: PACKAGED.to_owned(), arguments: arguments.into(), endpoint, directory }
     }
 
     /// Starts it, again if it was ended, with what it had.
@@ -80,7 +132,7 @@ impl Server {
         let log = File::options().create(true).append(true).open(self.directory.path().join("log")).unwrap();
         // Whatever becomes of the test, the server does not outlive it.
         let child = Command::new("setpriv")
-            .args(["--pdeathsig", "KILL", "etcd"])
+            .args(["--pdeathsig", "KILL", &self.program])
             .args(&self.arguments)
             .stdin(Stdio::null())
             .stdout(log.try_clone().unwrap())
